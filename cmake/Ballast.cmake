@@ -1,0 +1,106 @@
+# Build rules shared by every folder: flags, ballast_library(), ballast_test(), ballast_fuzz().
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# -ffp-contract=off: a product that feeds an add must round in between unless the source says fma,
+# or bodies of different ISAs (and gcc and clang) would differ in the last bit.
+set(BALLAST_FLAGS -Wall -Wextra -Wconversion -Werror -ffp-contract=off -fno-math-errno
+                  -fno-strict-aliasing -march=x86-64-v2)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports these inside its own intrinsics and libstdc++ headers.
+  list(APPEND BALLAST_FLAGS -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
+              -Wno-restrict -Wno-psabi)
+endif()
+if(BALLAST_SANITIZE)
+  add_compile_options(-fsanitize=${BALLAST_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${BALLAST_SANITIZE})
+  if(BALLAST_SANITIZE MATCHES "undefined")
+    add_compile_options(-fno-sanitize-recover=undefined)
+  endif()
+endif()
+if(BALLAST_FUZZ)
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_link_options(-fuse-ld=lld)
+endif()
+
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+
+if(BALLAST_TESTS)
+  enable_testing()
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+# ballast_library(NAME [DEPS lib...]): src/<NAME>/**.cc except *_test.cc, *_bench.cc and no_*.cc.
+# Tests beside the source become one executable, <NAME>_tests.
+function(ballast_library NAME)
+  cmake_parse_arguments(ARG "" "" "DEPS;EXCLUDE;TEST_DEPS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "(_test|_bench)\\.cc$")
+  foreach(pattern IN LISTS ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${pattern}")
+  endforeach()
+  if(sources)
+    add_library(ballast_${NAME} STATIC ${sources})
+    target_include_directories(ballast_${NAME} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+    target_compile_options(ballast_${NAME} PRIVATE ${BALLAST_FLAGS})
+    target_link_libraries(ballast_${NAME} PUBLIC ${ARG_DEPS} Threads::Threads)
+  else()
+    add_library(ballast_${NAME} INTERFACE)
+    target_include_directories(ballast_${NAME} INTERFACE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(ballast_${NAME} INTERFACE ${ARG_DEPS} Threads::Threads)
+  endif()
+  if(BALLAST_TESTS AND tests)
+    ballast_test(${NAME}_tests SOURCES ${tests} DEPS ballast_${NAME} ${ARG_TEST_DEPS})
+  endif()
+endfunction()
+
+# ballast_test(NAME SOURCES file... DEPS lib... [LABELS l...]): a GoogleTest program, one ctest entry.
+function(ballast_test NAME)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPS;LABELS" ${ARGN})
+  add_executable(${NAME} ${ARG_SOURCES})
+  target_compile_options(${NAME} PRIVATE ${BALLAST_FLAGS})
+  target_link_libraries(${NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${NAME} PRIVATE BALLAST_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  add_test(NAME ${NAME} COMMAND ${NAME})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 600)
+  endif()
+  set_tests_properties(${NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()
+
+# ballast_fuzz(NAME SOURCE DEPS lib...): with BALLAST_FUZZ a libFuzzer program; otherwise a program
+# that replays fuzz/corpus/<NAME>/ once, so that every ordinary test run covers the corpus.
+function(ballast_fuzz NAME)
+  cmake_parse_arguments(ARG "" "SOURCE" "DEPS" ${ARGN})
+  if(BALLAST_FUZZ)
+    add_executable(fuzz_${NAME} ${ARG_SOURCE})
+    target_link_options(fuzz_${NAME} PRIVATE -fsanitize=fuzzer)
+  else()
+    add_executable(fuzz_${NAME} ${ARG_SOURCE} ${CMAKE_SOURCE_DIR}/fuzz/replay_main.cc)
+    if(BALLAST_TESTS)
+      add_test(NAME fuzz_${NAME}_corpus
+               COMMAND fuzz_${NAME} ${CMAKE_SOURCE_DIR}/fuzz/corpus/${NAME})
+    endif()
+  endif()
+  target_compile_options(fuzz_${NAME} PRIVATE ${BALLAST_FLAGS})
+  target_link_libraries(fuzz_${NAME} PRIVATE ${ARG_DEPS})
+endfunction()

@@ -1,0 +1,49 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/result.h"
+#include "base/units.h"
+
+namespace ballast {
+namespace {
+
+TEST(UnitsTest, ParsesBinarySizes) {
+  EXPECT_EQ(*ParseBytes("512"), 512u);
+  EXPECT_EQ(*ParseBytes("2GiB"), 2 * kGiB);
+  EXPECT_EQ(*ParseBytes("1.5 mib"), kMiB + kMiB / 2);
+  for (const char* bad : {"", "-1", "x", "1QiB", "1e300GiB", "nan"}) {
+    EXPECT_FALSE(ParseBytes(bad).has_value()) << bad;
+  }
+}
+
+TEST(JsonTest, RefusesDeepNestingButNotBracketsInStrings) {
+  EXPECT_FALSE(ParseJson(std::string(65, '[') + std::string(65, ']')).has_value());
+  EXPECT_TRUE(ParseJson(std::string(64, '[') + std::string(64, ']')).has_value());
+  EXPECT_TRUE(ParseJson("\"" + std::string(1000, '[') + "\\\"\"").has_value());
+  EXPECT_FALSE(ParseJson("{\"a\":").has_value());
+}
+
+TEST(HashTest, Sha256MatchesFips180) {
+  EXPECT_EQ(Sha256Hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+Result<int> Half(int x) {
+  if (x % 2 != 0) return InvalidArgument("{} is odd", x);
+  return x / 2;
+}
+Result<int> Quarter(int x) {
+  ASSIGN_OR_RETURN(const int half, Half(x));
+  return Half(half);
+}
+
+TEST(ResultTest, PropagatesErrors) {
+  EXPECT_EQ(*Quarter(8), 2);
+  EXPECT_EQ(Quarter(6).error().message, "3 is odd");
+  EXPECT_EQ(HttpStatus(Code::kInvalidArgument), 400);
+}
+
+}  // namespace
+}  // namespace ballast

@@ -1,0 +1,27 @@
+// Role: JSON with limits. Every document from outside is parsed here, so none can exhaust the stack.
+// Thread: pure functions.
+#ifndef BALLAST_BASE_JSON_H_
+#define BALLAST_BASE_JSON_H_
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace ballast {
+
+/// Order-preserving, so that templates and replies keep the author's field order.
+using Json = nlohmann::ordered_json;
+
+/// nlohmann's dump() recurses; 64 levels is far beyond any API body and far below any stack.
+inline constexpr int kMaxJsonDepth = 64;
+
+/// Parses one JSON document. Errors: kInvalidArgument with byte offset, or depth over the limit.
+Result<Json> ParseJson(std::string_view text, int max_depth = kMaxJsonDepth);
+
+/// Serialises without ever throwing: invalid UTF-8 in strings becomes U+FFFD.
+std::string DumpJson(const Json& value, int indent = -1);
+
+}  // namespace ballast
+
+#endif  // BALLAST_BASE_JSON_H_
