@@ -1,5 +1,5 @@
-// Role: JSON with limits. Every document from outside is parsed here, so none can exhaust the stack.
-// Thread: pure functions.
+// Role: JSON with limits. Every document from outside is parsed here, so none can exhaust the
+// stack. Thread: pure functions.
 #ifndef BALLAST_BASE_JSON_H_
 #define BALLAST_BASE_JSON_H_
 

@@ -109,19 +109,19 @@ Error Unavailable(fmt::format_string<Args...> format, Args&&... args) {
 #define BALLAST_CONCAT(a, b) BALLAST_CONCAT_INNER(a, b)
 
 /// Returns the error of a Status or Result expression from the enclosing function.
-#define RETURN_IF_ERROR(expr)                                         \
-  do {                                                                \
-    if (auto ballast_status = (expr); !ballast_status.has_value()) {  \
-      return std::move(ballast_status).error();                       \
-    }                                                                 \
+#define RETURN_IF_ERROR(expr)                                        \
+  do {                                                               \
+    if (auto ballast_status = (expr); !ballast_status.has_value()) { \
+      return std::move(ballast_status).error();                      \
+    }                                                                \
   } while (false)
 
 /// ASSIGN_OR_RETURN(auto x, F()); assigns F()'s value or returns its error.
 #define ASSIGN_OR_RETURN(lhs, expr) \
   ASSIGN_OR_RETURN_IMPL(BALLAST_CONCAT(ballast_result_, __LINE__), lhs, expr)
-#define ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr)             \
-  auto tmp = (expr);                                      \
-  if (!tmp.has_value()) return std::move(tmp).error();    \
+#define ASSIGN_OR_RETURN_IMPL(tmp, lhs, expr)          \
+  auto tmp = (expr);                                   \
+  if (!tmp.has_value()) return std::move(tmp).error(); \
   lhs = std::move(*tmp)
 
 #endif  // BALLAST_BASE_RESULT_H_

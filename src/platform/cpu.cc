@@ -138,8 +138,7 @@ uint64_t AvailableMemoryBytes() {
     if (fields >> kib) available = kib * 1024;
   }
   const uint64_t v2 = ReadNumber("/sys/fs/cgroup/memory.max", UINT64_MAX);
-  const uint64_t v1 =
-      ReadNumber("/sys/fs/cgroup/memory/memory.limit_in_bytes", UINT64_MAX);
+  const uint64_t v1 = ReadNumber("/sys/fs/cgroup/memory/memory.limit_in_bytes", UINT64_MAX);
   return std::min({available, v2, v1});
 }
 

@@ -10,7 +10,8 @@
 
 namespace ballast {
 
-/// Kernel bodies in ascending order of preference. Values are frozen: they appear in evidence files.
+/// Kernel bodies in ascending order of preference. Values are frozen: they appear in evidence
+/// files.
 enum class Isa : int { kRef = 0, kAvx2 = 1, kAvx512 = 2, kAmx = 3 };
 
 std::string_view IsaName(Isa isa);

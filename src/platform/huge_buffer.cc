@@ -22,9 +22,8 @@ Result<HugeBuffer> HugeBuffer::Allocate(size_t bytes) {
                              std::strerror(errno));
   }
   auto* base = static_cast<std::byte*>(raw);
-  const size_t lead =
-      RoundUp(reinterpret_cast<uintptr_t>(raw), uintptr_t{kHugePageBytes}) -
-      reinterpret_cast<uintptr_t>(raw);
+  const size_t lead = RoundUp(reinterpret_cast<uintptr_t>(raw), uintptr_t{kHugePageBytes}) -
+                      reinterpret_cast<uintptr_t>(raw);
   if (lead > 0) munmap(base, lead);
   if (lead < kHugePageBytes) munmap(base + lead + size, kHugePageBytes - lead);
   buffer.data_ = base + lead;

@@ -18,7 +18,7 @@ Result<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& path) {
                                         : Code::kUnavailable;
     return MakeError(code, "cannot open '{}': {}", path, std::strerror(errno));
   }
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size == 0) {
     close(fd);
     return InvalidArgument("'{}' is not a regular, non-empty file", path);

@@ -66,7 +66,8 @@ ThreadPool::~ThreadPool() {
 int64_t ThreadPool::ClaimAndRun(int worker) {
   int64_t ran = 0;
   for (;;) {
-    // The plain load keeps idle pollers from dirtying the line and from overflowing the index field.
+    // The plain load keeps idle pollers from dirtying the line and from overflowing the index
+    // field.
     const uint64_t seen = ticket_.load(std::memory_order_acquire);
     if (TicketNext(seen) >= TicketTasks(seen)) return ran;
     const uint64_t claimed = ticket_.fetch_add(1, std::memory_order_acq_rel);

@@ -1,9 +1,9 @@
 // Role: fork-join pool that runs kernels. Passed by reference, never global.
 // Thread: ParallelFor is called by one thread at a time (the engine thread); tasks run on it and on
-// the workers. Invariants: results never depend on which thread ran a task; a worker that the OS has
-// descheduled before it claimed a task delays nobody; after a join that had to wait too long the
-// pool works alone for a while, so that a busy neighbour on one core cannot drag the step below the
-// single-thread speed.
+// the workers. Invariants: results never depend on which thread ran a task; a worker that the OS
+// has descheduled before it claimed a task delays nobody; after a join that had to wait too long
+// the pool works alone for a while, so that a busy neighbour on one core cannot drag the step below
+// the single-thread speed.
 #ifndef BALLAST_PLATFORM_THREAD_POOL_H_
 #define BALLAST_PLATFORM_THREAD_POOL_H_
 
@@ -34,7 +34,8 @@ class ThreadPool {
   template <class Fn>
   void ParallelFor(int64_t tasks, Fn&& fn) {
     using Body = std::remove_reference_t<Fn>;
-    Run(tasks,
+    Run(
+        tasks,
         [](void* body, int64_t task, int worker) { (*static_cast<Body*>(body))(task, worker); },
         const_cast<void*>(static_cast<const void*>(&fn)));
   }

@@ -8,7 +8,8 @@
 
 namespace ballast {
 
-/// Values are ours and frozen (fingerprints contain them); GGUF's own numbers are mapped on reading.
+/// Values are ours and frozen (fingerprints contain them); GGUF's own numbers are mapped on
+/// reading.
 enum class DType : uint8_t {
   kF32 = 0,
   kF16 = 1,
@@ -32,8 +33,8 @@ struct DTypeInfo {
 };
 
 inline constexpr DTypeInfo kDTypeInfo[kDTypeCount] = {
-    {"F32", 1, 4},   {"F16", 1, 2},   {"BF16", 1, 2},    {"Q8_0", 32, 34},
-    {"Q4_0", 32, 18}, {"Q4_1", 32, 20}, {"Q5_0", 32, 22},  {"Q5_1", 32, 24},
+    {"F32", 1, 4},      {"F16", 1, 2},      {"BF16", 1, 2},     {"Q8_0", 32, 34},
+    {"Q4_0", 32, 18},   {"Q4_1", 32, 20},   {"Q5_0", 32, 22},   {"Q5_1", 32, 24},
     {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210},
 };
 

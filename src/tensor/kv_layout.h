@@ -2,7 +2,8 @@
 // A record is one layer's K and V for one page of 64 tokens, K first. 64-byte aligned.
 //   f16: K as [kv_head][block of 16 tokens: 4][head_dim][16 tokens] f16, so that QK has lanes over
 //        keys; V as [kv_head][64 tokens][head_dim] f16, so that PV has lanes over the head size.
-//   kv8: see docs/formats/kv-record.md. A page that is not full is always f16 (rounded when sealed).
+//   kv8: see docs/formats/kv-record.md. A page that is not full is always f16 (rounded when
+//   sealed).
 // Version: kKvLayoutVersion is part of every cache key; a change of layout changes it.
 #ifndef BALLAST_TENSOR_KV_LAYOUT_H_
 #define BALLAST_TENSOR_KV_LAYOUT_H_

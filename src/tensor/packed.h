@@ -1,7 +1,7 @@
 // Role: the packed-panel layout of weight matrices: what the loader writes and every kernel reads.
 // docs/formats/packed-panels.md is the normative description, byte by byte.
-// Invariants: panels hold 16 output rows; every unit starts on a 64-byte line; rows and columns beyond
-// the matrix are zero weights (scale 0), so kernels need no tails.
+// Invariants: panels hold 16 output rows; every unit starts on a 64-byte line; rows and columns
+// beyond the matrix are zero weights (scale 0), so kernels need no tails.
 #ifndef BALLAST_TENSOR_PACKED_H_
 #define BALLAST_TENSOR_PACKED_H_
 
@@ -25,7 +25,7 @@ struct PackedUnit {
 };
 
 inline constexpr PackedUnit kPackedUnit[kDTypeCount] = {
-    {1, 64},   {1, 32},   {1, 32},     {64, 1088},  {64, 576},  {64, 640},
+    {1, 64},   {1, 32},   {1, 32},     {64, 1088},  {64, 576},   {64, 640},
     {64, 704}, {64, 768}, {256, 2368}, {256, 2880}, {256, 3392},
 };
 
