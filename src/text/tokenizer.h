@@ -48,6 +48,7 @@ struct TokenizerSpec {
   bool add_space_prefix = false;  ///< SentencePiece: a space is put before each stretch of text.
   /// BPE: a piece that is itself a token is taken whole, without replaying merges (Llama 3).
   bool ignore_merges = false;
+  bool nfc = false;  ///< Text is brought to Normalization Form C first (Qwen's tokenizer.json).
   std::string chat_template;  ///< Jinja source, or empty.
 };
 
@@ -60,6 +61,8 @@ struct TextSpan {
 };
 
 enum class SkipSpecial { kNo, kYes };
+
+class TokenizerBuilder;
 
 class Tokenizer {
  public:
@@ -104,12 +107,14 @@ class Tokenizer {
   std::optional<TokenId> pad() const;
   bool add_bos() const;
   bool add_eos() const;
+  bool add_space_prefix() const;
   /// The id of a token by its raw bytes ("<|im_end|>", " the"); special tokens first.
   std::optional<TokenId> Find(std::string_view token) const;
   /// Jinja source from the model file, or empty.
   const std::string& chat_template() const;
 
  private:
+  friend class TokenizerBuilder;
   struct Tables;
   explicit Tokenizer(std::unique_ptr<const Tables> tables);
   std::unique_ptr<const Tables> tables_;
