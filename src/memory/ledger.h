@@ -11,7 +11,13 @@
 namespace ballast {
 
 /// Owners of memory. Values are frozen: they are metric labels.
-enum class MemoryOwner : int { kWeights = 0, kKv = 1, kActivations = 2, kExperts = 3, kRuntime = 4 };
+enum class MemoryOwner : int {
+  kWeights = 0,
+  kKv = 1,
+  kActivations = 2,
+  kExperts = 3,
+  kRuntime = 4
+};
 inline constexpr int kMemoryOwners = 5;
 
 constexpr std::string_view MemoryOwnerName(MemoryOwner owner) {
