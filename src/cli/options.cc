@@ -1,0 +1,138 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+
+namespace ballast {
+
+namespace {
+
+constexpr uint32_t kLoads = kCmdRun | kCmdServe | kCmdEval | kCmdBenchSpeed;
+constexpr uint32_t kPositionalModel = kCmdRun | kCmdPull | kCmdRm | kCmdInspect;
+constexpr uint32_t kAll = ~0u;
+
+using Bind = CLI::Option* (*)(CLI::App*, Options*, const char* flags, const char* help);
+
+// One row of the table. `bind` attaches the flag to its field with the right type and checks.
+struct OptionRow {
+  const char* flags;
+  const char* env;  // or null
+  const char* help;
+  uint32_t commands;
+  Bind bind;
+};
+
+template <auto Field>
+CLI::Option* Value(CLI::App* app, Options* options, const char* flags, const char* help) {
+  return app->add_option(flags, options->*Field, help)->capture_default_str();
+}
+template <auto Field>
+CLI::Option* Required(CLI::App* app, Options* options, const char* flags, const char* help) {
+  return app->add_option(flags, options->*Field, help)->required();
+}
+template <auto Field>
+CLI::Option* Flag(CLI::App* app, Options* options, const char* flags, const char* help) {
+  return app->add_flag(flags, options->*Field, help);
+}
+template <auto Field, int64_t kLow, int64_t kHigh>
+CLI::Option* Bounded(CLI::App* app, Options* options, const char* flags, const char* help) {
+  return app->add_option(flags, options->*Field, help)
+      ->check(CLI::Range(kLow, kHigh))
+      ->capture_default_str();
+}
+// Repeatable, and a value may hold commas: --depth 0,4096.
+template <auto Field>
+CLI::Option* List(CLI::App* app, Options* options, const char* flags, const char* help) {
+  return app->add_option(flags, options->*Field, help)->delimiter(',');
+}
+template <auto Field>
+CLI::Option* Repeated(CLI::App* app, Options* options, const char* flags, const char* help) {
+  return app->add_option(flags, options->*Field, help)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->expected(1)
+      ->allow_extra_args(false);
+}
+
+constexpr OptionRow kTable[] = {
+    {"MODEL", nullptr, "Catalogue name, hf:ORG/REPO/FILE, GGUF file or safetensors folder",
+     kPositionalModel, Required<&Options::model>},
+    {"-m,--model,MODEL", "BALLAST_MODEL",
+     "Catalogue name, hf:ORG/REPO/FILE, GGUF file or safetensors folder",
+     kCmdServe | kCmdEval | kCmdBenchSpeed, Value<&Options::model>},
+    {"--alias", "BALLAST_ALIAS", "Name of the model in the API", kCmdServe,
+     Value<&Options::alias>},
+    {"--chat-template", "BALLAST_CHAT_TEMPLATE",
+     "Chat template: a built-in name (chatml, llama3, gemma) or Jinja source",
+     kCmdServe | kCmdRun, Value<&Options::chat_template>},
+    {"--chat-template-file", nullptr, "File with the Jinja source of a chat template",
+     kCmdServe | kCmdRun, Value<&Options::chat_template_file>},
+    {"-t,--threads", "BALLAST_THREADS", "Threads for kernels (0: all usable cores)", kLoads,
+     Bounded<&Options::threads, 0, 256>},
+    {"--isa", "BALLAST_ISA", "Kernel bodies: ref, avx2, avx512 or amx (default: the best)", kLoads,
+     Value<&Options::isa>},
+    {"--memory", "BALLAST_MEMORY",
+     "Memory budget, e.g. 2GiB (default: three quarters of what is free)", kLoads,
+     Value<&Options::memory>},
+    {"-c,--ctx-size", "BALLAST_CTX_SIZE", "Tokens a request may use (0: the model's context)",
+     kCmdRun | kCmdServe, Bounded<&Options::ctx_size, 0, 1 << 24>},
+    {"--activations", "BALLAST_ACTIVATIONS",
+     "Rounding of activations: default or precise (docs/arithmetic.md)", kLoads,
+     Value<&Options::activations>},
+    {"--kv-dtype", "BALLAST_KV_DTYPE", "Type of cached keys and values: f16 or kv8", kLoads,
+     Value<&Options::kv_dtype>},
+    {"--host", "BALLAST_HOST", "Address to listen on", kCmdServe, Value<&Options::host>},
+    {"-p,--port", "BALLAST_PORT", "Port to listen on (0: any free one)", kCmdServe,
+     Bounded<&Options::port, 0, 65535>},
+    {"--max-queue", "BALLAST_MAX_QUEUE", "Requests that may wait before 429", kCmdServe,
+     Bounded<&Options::max_queue, 1, 65536>},
+    {"--cors-origins", "BALLAST_CORS_ORIGINS", "Web origins that may call the API, comma-separated",
+     kCmdServe, Value<&Options::cors_origins>},
+    {"-P,--prompt", nullptr, "Answer this one prompt and exit", kCmdRun, Value<&Options::prompt>},
+    {"--system", nullptr, "System message", kCmdRun, Value<&Options::system>},
+    {"-n,--max-tokens", nullptr, "Longest answer (0: until the context is full)", kCmdRun,
+     Bounded<&Options::max_tokens, 0, 1 << 24>},
+    {"--temperature", nullptr, "Sampling temperature, 0 is greedy", kCmdRun,
+     Value<&Options::temperature>},
+    {"--seed", nullptr, "Seed of the sampler", kCmdRun, Value<&Options::seed>},
+    {"--text", nullptr, "File with the text to evaluate", kCmdEval, Required<&Options::text>},
+    {"--context", nullptr, "Tokens a chunk", kCmdEval, Bounded<&Options::context, 2, 1 << 20>},
+    {"--chunks", nullptr, "Chunks to evaluate (0: all)", kCmdEval,
+     Bounded<&Options::chunks, 0, 1 << 20>},
+    {"--prefill-chunk", nullptr, "Rows a step in prefill mode", kCmdEval,
+     Bounded<&Options::prefill_chunk, 1, 65536>},
+    {"--batch", nullptr, "Copies of the text evaluated side by side", kCmdEval,
+     Bounded<&Options::batch, 1, 256>},
+    {"--mode", nullptr, "prefill or decode (one token a step)", kCmdEval, Value<&Options::mode>},
+    {"--decode-backend", nullptr, "Decode backend: standard", kCmdEval,
+     Value<&Options::decode_backend>},
+    {"--save-logits", nullptr, "Write all logits as float32 .npy [tokens, vocab]", kCmdEval,
+     Value<&Options::save_logits>},
+    {"--peer", nullptr, "NAME=COMMAND of a llama-bench program, run in turn with ours (repeatable)",
+     kCmdBenchSpeed, Repeated<&Options::peers>},
+    {"--peer-figures", nullptr, "NAME=FILE with another program's figures (JSON; repeatable)",
+     kCmdBenchSpeed, Repeated<&Options::peer_figures>},
+    {"--prefill", nullptr, "Prompt lengths to measure", kCmdBenchSpeed, List<&Options::prefill>},
+    {"--decode", nullptr, "Tokens to decode per measurement", kCmdBenchSpeed,
+     List<&Options::decode>},
+    {"--depth", nullptr, "Context depths of decode measurements", kCmdBenchSpeed,
+     List<&Options::depths>},
+    {"--batch", nullptr, "Sequences decoding at once", kCmdBenchSpeed, List<&Options::batches>},
+    {"-r,--repeats", nullptr, "Alternating repeats; medians are reported", kCmdBenchSpeed,
+     Bounded<&Options::repeats, 1, 100>},
+    {"--out", nullptr, "Also write the report as Markdown", kCmdBenchSpeed, Value<&Options::out>},
+    {"-y,--yes", nullptr, "Do not ask before removing", kCmdRm, Flag<&Options::yes>},
+    {"--json", nullptr, "Print one JSON document", kAll & ~kCmdRun, Flag<&Options::json>},
+    {"--log-level", "BALLAST_LOG_LEVEL", "trace, debug, info, warn, error or off", kAll,
+     Value<&Options::log_level>},
+};
+
+}  // namespace
+
+void AddOptions(uint32_t command, CLI::App* app, Options* options) {
+  for (const OptionRow& row : kTable) {
+    if ((row.commands & command) == 0) continue;
+    CLI::Option* option = row.bind(app, options, row.flags, row.help);
+    if (row.env != nullptr) option->envname(row.env);
+  }
+}
+
+}  // namespace ballast

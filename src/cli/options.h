@@ -1,0 +1,86 @@
+// Role: the one option table: every flag, its environment variable, help text and the commands that take
+// it. Help, parsing and the commands' settings all come from it.
+// Thread: main only.
+#ifndef BALLAST_CLI_OPTIONS_H_
+#define BALLAST_CLI_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ballast {
+
+/// The values of all flags; a command reads the ones its rows list.
+struct Options {
+  // Model and its place.
+  std::string model;
+  std::string alias;
+  std::string chat_template;
+  std::string chat_template_file;
+  // Machine.
+  int32_t threads = 0;  // 0: all usable cores
+  std::string isa;      // empty: the best
+  std::string memory;   // empty: a share of what is free
+  // Arithmetic.
+  int64_t ctx_size = 0;  // 0: the model's own
+  std::string activations = "default";
+  std::string kv_dtype = "f16";
+  // serve
+  std::string host = "127.0.0.1";
+  int32_t port = 8420;
+  int32_t max_queue = 256;
+  std::string cors_origins;
+  // run
+  std::string prompt;
+  int64_t max_tokens = 0;
+  float temperature = 0.7f;
+  uint64_t seed = 0;
+  std::string system;
+  // eval
+  std::string text;
+  int64_t context = 512;
+  int64_t chunks = 1;
+  int64_t prefill_chunk = 512;
+  int32_t batch = 1;
+  std::string mode = "prefill";
+  std::string decode_backend = "standard";
+  std::string save_logits;
+  // bench speed
+  std::vector<std::string> peers;
+  std::vector<std::string> peer_figures;
+  std::vector<int64_t> prefill;
+  std::vector<int64_t> decode;
+  std::vector<int64_t> depths;
+  std::vector<int32_t> batches;
+  int32_t repeats = 5;
+  std::string out;
+  // General.
+  bool json = false;
+  bool yes = false;
+  std::string log_level = "info";
+};
+
+/// Commands as bits, so that a row can name several.
+enum CommandBits : uint32_t {
+  kCmdRun = 1u << 0,
+  kCmdServe = 1u << 1,
+  kCmdPull = 1u << 2,
+  kCmdList = 1u << 3,
+  kCmdRm = 1u << 4,
+  kCmdInspect = 1u << 5,
+  kCmdEval = 1u << 6,
+  kCmdBenchSpeed = 1u << 7,
+};
+
+/// Adds the rows of the table that `command` takes.
+void AddOptions(uint32_t command, CLI::App* app, Options* options);
+
+}  // namespace ballast
+
+#endif  // BALLAST_CLI_OPTIONS_H_
