@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "text/token_map.h"
@@ -16,11 +17,13 @@ namespace ballast {
 
 class SpecialMatcher {
  public:
-  /// The views must stay alive. Empty texts are skipped; of equal texts the first wins.
-  void Build(const std::vector<std::pair<std::string_view, TokenId>>& tokens) {
-    map_.Reserve(tokens.size());
-    for (const auto& [text, token] : tokens) {
-      if (text.empty() || !map_.Insert(text, token)) continue;
+  /// `texts` [vocab] must stay alive and unchanged. Empty texts are skipped; of equal texts the
+  /// first wins.
+  void Build(const std::vector<std::string>* texts, std::span<const TokenId> tokens) {
+    map_.Reserve(texts, tokens.size());
+    for (const TokenId token : tokens) {
+      const std::string& text = (*texts)[static_cast<size_t>(token)];
+      if (text.empty() || !map_.Insert(token)) continue;
       auto& lengths = lengths_[static_cast<uint8_t>(text[0])];
       const auto length = static_cast<uint32_t>(text.size());
       if (std::find(lengths.begin(), lengths.end(), length) == lengths.end()) {

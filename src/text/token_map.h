@@ -1,5 +1,5 @@
 // Role: the vocabulary's hash tables: bytes -> token, and pair of tokens -> merge.
-// Open addressing over flat arrays; keys are views into strings that the owner keeps alive.
+// Open addressing over flat arrays; keys live with the owner of the vocabulary.
 // std::unordered_map would cost one allocation an entry and triple the time to load a model.
 // Thread: immutable after filling.
 #ifndef BALLAST_TEXT_TOKEN_MAP_H_
@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -44,47 +45,61 @@ inline uint64_t HashBytes(std::string_view text) {
 
 }  // namespace token_map_internal
 
-/// Bytes -> token id. The first insertion of a key wins.
+/// Bytes -> token id. Slots hold a hash tag and the id only, so that a miss, the common case while
+/// merging, touches one cache line. The bytes stay with the owner: texts[token] must not change.
+/// The first insertion of a key wins.
 class TokenMap {
  public:
-  void Reserve(size_t count) {
+  void Reserve(const std::vector<std::string>* texts, size_t count) {
+    texts_ = texts;
     slots_.assign(std::bit_ceil(count * 3 / 2 + 8), Slot{});
     mask_ = slots_.size() - 1;
   }
 
-  /// Reserve() must have made room. Returns false if the key was there already.
-  bool Insert(std::string_view key, TokenId token) {
+  /// Reserve() must have made room. Returns false if its text was there already.
+  bool Insert(TokenId token) {
+    const std::string& key = Text(token);
     const uint64_t hash = token_map_internal::HashBytes(key);
     for (size_t i = hash & mask_;; i = (i + 1) & mask_) {
       Slot& slot = slots_[i];
       if (slot.token < 0) {
-        slot = {key.data(), static_cast<uint32_t>(key.size()), token};
+        slot = {Tag(hash), token};
         return true;
       }
-      if (slot.Is(key)) return false;
+      if (slot.tag == Tag(hash) && Text(slot.token) == key) return false;
     }
   }
 
   /// -1 if absent.
   TokenId Find(std::string_view key) const {
     if (slots_.empty()) return -1;
+    return FindHashed(key, token_map_internal::HashBytes(key));
+  }
+
+  /// In two steps, so that several lookups can wait for memory at once.
+  uint64_t Prefetch(std::string_view key) const {
     const uint64_t hash = token_map_internal::HashBytes(key);
+    if (!slots_.empty()) __builtin_prefetch(&slots_[hash & mask_]);
+    return hash;
+  }
+  TokenId FindHashed(std::string_view key, uint64_t hash) const {
+    if (slots_.empty()) return -1;
     for (size_t i = hash & mask_;; i = (i + 1) & mask_) {
       const Slot& slot = slots_[i];
       if (slot.token < 0) return -1;
-      if (slot.Is(key)) return slot.token;
+      if (slot.tag == Tag(hash) && Text(slot.token) == key) return slot.token;
     }
   }
 
  private:
   struct Slot {
-    const char* data = nullptr;
-    uint32_t size = 0;
+    uint32_t tag = 0;
     TokenId token = -1;
-    bool Is(std::string_view key) const {
-      return size == key.size() && std::memcmp(data, key.data(), size) == 0;
-    }
   };
+  static uint32_t Tag(uint64_t hash) { return static_cast<uint32_t>(hash >> 32); }
+  const std::string& Text(TokenId token) const { return (*texts_)[static_cast<size_t>(token)]; }
+
+  const std::vector<std::string>* texts_ = nullptr;
   std::vector<Slot> slots_;
   size_t mask_ = 0;
 };

@@ -103,13 +103,11 @@ class Tokenizer::Tables::PlainEncoder {
       text = changed;
     }
     size_t start = 0;
-    if (t_.splits_at_spaces) {
-      for (size_t i = 1; i < text.size(); ++i) {
-        if (text[i] == ' ' && text[i - 1] != ' ') {
-          MergeWord(text.substr(start, i - start));
-          start = i;
-        }
-      }
+    for (size_t i = 1; i < text.size(); ++i) {
+      if (text[i] != ' ' || text[i - 1] == ' ') continue;
+      if (t_.joins_space[static_cast<uint8_t>(text[i - 1])]) continue;
+      MergeWord(text.substr(start, i - start));
+      start = i;
     }
     MergeWord(text.substr(start));
   }

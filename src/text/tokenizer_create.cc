@@ -298,20 +298,19 @@ class TokenizerBuilder {
   }
 
   void FillMaps() {
-    t_.mergeable.Reserve(t_.bytes.size());
-    std::vector<std::pair<std::string_view, TokenId>> specials;
+    t_.mergeable.Reserve(&t_.bytes, t_.bytes.size());
+    std::vector<TokenId> specials;
     for (size_t i = 0; i < t_.bytes.size(); ++i) {
       const auto id = static_cast<TokenId>(i);
-      const std::string& text = t_.bytes[i];
-      if (text.empty()) continue;
+      if (t_.bytes[i].empty()) continue;
       const TokenType type = t_.TypeOf(id);
       if (type == TokenType::kNormal) {
-        t_.mergeable.Insert(text, id);
+        t_.mergeable.Insert(id);
       } else if (type == TokenType::kUserDefined || t_.Guarded(id)) {
-        specials.emplace_back(text, id);
+        specials.push_back(id);
       }
     }
-    t_.specials.Build(specials);
+    t_.specials.Build(&t_.bytes, specials);
     if (t_.kind == TokenizerKind::kBpe) {
       for (size_t byte = 0; byte < 256; ++byte) {
         const char c = static_cast<char>(byte);
@@ -321,48 +320,62 @@ class TokenizerBuilder {
     }
   }
 
-  /// A merge's side as plain-text token; -1 if the vocabulary has no such token at all, -2 if it
-  /// is one that plain text cannot produce.
-  TokenId FindSide(std::string_view text) {
-    buffer_.assign(text);
+  /// One line of the merges with its sides turned into raw bytes, side by side.
+  struct RawMerge {
+    std::string joined;
+    size_t left_size = 0;
+    uint64_t hashes[3] = {};
+    std::string_view left() const { return std::string_view(joined).substr(0, left_size); }
+    std::string_view right() const { return std::string_view(joined).substr(left_size); }
+  };
+
+  void Undo(std::string* text) {
     if (t_.kind == TokenizerKind::kBpe) {
-      UndoByteAlphabet(&buffer_);
+      UndoByteAlphabet(text);
     } else {
-      UndoMetaspace(&buffer_);
+      UndoMetaspace(text);
     }
-    const TokenId id = t_.mergeable.Find(buffer_);
-    if (id >= 0) return id;
-    return t_.specials.Find(buffer_) >= 0 || t_.specials.Find(text) >= 0 ? -2 : -1;
   }
 
-  Status AddMerge(size_t index) {
+  void Prepare(const std::string& line, size_t space, RawMerge* raw) {
+    raw->joined.assign(line, 0, space);
+    Undo(&raw->joined);
+    raw->left_size = raw->joined.size();
+    side_.assign(line, space + 1);
+    Undo(&side_);
+    raw->joined += side_;
+    raw->hashes[0] = t_.mergeable.Prefetch(raw->left());
+    raw->hashes[1] = t_.mergeable.Prefetch(raw->right());
+    raw->hashes[2] = t_.mergeable.Prefetch(raw->joined);
+  }
+
+  bool Insert(const RawMerge& raw, size_t index) {
+    const TokenId left = t_.mergeable.FindHashed(raw.left(), raw.hashes[0]);
+    const TokenId right = t_.mergeable.FindHashed(raw.right(), raw.hashes[1]);
+    const TokenId merged = t_.mergeable.FindHashed(raw.joined, raw.hashes[2]);
+    if (left < 0 || right < 0 || merged < 0) return false;
+    t_.merges.Insert(left, right, {static_cast<uint32_t>(index), merged});
+    return true;
+  }
+
+  bool Known(std::string_view text) const {
+    return t_.mergeable.Find(text) >= 0 || t_.specials.Find(text) >= 0;
+  }
+
+  /// A line whose first split did not work. Sides rarely hold a space; where they do, the first
+  /// split that works counts. Harmless: a merge into or out of a special token. Those are matched
+  /// before merging (Gemma lists its runs of newlines both ways), and must not arise from text.
+  Status InsertUnusual(size_t index) {
     const std::string& line = spec_.merges[index];
-    bool guarded = false;
-    // Sides have no space in the usual files; where they do, the first split that works counts.
+    bool harmless = false;
+    RawMerge raw;
     for (size_t space = line.find(' ', 1); space != std::string::npos;
          space = line.find(' ', space + 1)) {
-      const TokenId left = FindSide(std::string_view(line).substr(0, space));
-      if (left == -1) continue;
-      const TokenId right = FindSide(std::string_view(line).substr(space + 1));
-      if (right == -1) continue;
-      if (left < 0 || right < 0) {
-        guarded = true;
-        continue;
-      }
-      joined_ = t_.bytes[static_cast<size_t>(left)];
-      joined_ += t_.bytes[static_cast<size_t>(right)];
-      const TokenId merged = t_.mergeable.Find(joined_);
-      if (merged < 0) {
-        if (t_.specials.Find(joined_) < 0) continue;
-        guarded = true;
-        continue;
-      }
-      t_.merges.Insert(left, right, {static_cast<uint32_t>(index), merged});
-      return OkStatus();
+      Prepare(line, space, &raw);
+      if (Insert(raw, index)) return OkStatus();
+      harmless = harmless || (Known(raw.left()) && Known(raw.right()) && Known(raw.joined));
     }
-    // Harmless: a merge into or out of a special token. Those are matched before merging (Gemma
-    // lists its runs of newlines both ways), and must not arise from plain text.
-    if (guarded) return OkStatus();
+    if (harmless) return OkStatus();
     return InvalidArgument("merge {} (\"{}\") names a token that is not in the vocabulary", index,
                            line.substr(0, 80));
   }
@@ -371,19 +384,38 @@ class TokenizerBuilder {
     if (spec_.merges.empty()) return OkStatus();
     t_.has_merges = true;
     t_.merges.Reserve(spec_.merges.size());
-    for (size_t i = 0; i < spec_.merges.size(); ++i) RETURN_IF_ERROR(AddMerge(i));
+    // Lookups miss the CPU's caches; a few lines are prepared ahead so that they miss together.
+    constexpr size_t kAhead = 8;
+    std::array<RawMerge, kAhead> ring;
+    const size_t count = spec_.merges.size();
+    for (size_t i = 0; i < count + kAhead - 1; ++i) {
+      if (i < count) {
+        const std::string& line = spec_.merges[i];
+        const size_t space = line.find(' ', 1);
+        RawMerge& raw = ring[i % kAhead];
+        raw.left_size = 0;
+        if (space == std::string::npos) {
+          return InvalidArgument("merge {} (\"{}\") is not two tokens with a space between", i,
+                                 line.substr(0, 80));
+        }
+        Prepare(line, space, &raw);
+      }
+      if (i + 1 < kAhead) continue;
+      const size_t done = i + 1 - kAhead;
+      if (!Insert(ring[done % kAhead], done)) RETURN_IF_ERROR(InsertUnusual(done));
+    }
     return OkStatus();
   }
 
   void RankByScore() {
-    t_.splits_at_spaces = true;
     bool by_position = true;
     float last = INFINITY;
     for (size_t i = 0; i < t_.bytes.size(); ++i) {
       if (t_.TypeOf(static_cast<TokenId>(i)) != TokenType::kNormal) continue;
       const std::string& text = t_.bytes[i];
       for (size_t k = 1; k < text.size(); ++k) {
-        if (text[k] == ' ' && text[k - 1] != ' ') t_.splits_at_spaces = false;
+        if (text[k] == ' ' && text[k - 1] != ' ')
+          t_.joins_space[static_cast<uint8_t>(text[k - 1])] = true;
       }
       if (spec_.scores.empty()) continue;
       const bool respelled = !spec_.types.empty() && spec_.types[i] != TokenType::kNormal;
@@ -402,7 +434,7 @@ class TokenizerBuilder {
 
   TokenizerSpec spec_;
   Tokenizer::Tables& t_;
-  std::string buffer_, joined_;
+  std::string side_;
 };
 
 Result<std::unique_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
