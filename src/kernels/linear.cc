@@ -1,0 +1,167 @@
+// Role: drivers of linear layers: memory of rounded inputs, the rounding policy, and how a call is
+// cut into pieces for the pool. No arithmetic here.
+#include "kernels/linear.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "kernels/table.h"
+
+namespace ballast {
+
+namespace {
+
+constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+// A piece of decode reads about this many bytes (20 µs of one core's bandwidth): long against the
+// pool's 1 µs, short against a join that waits for the last piece.
+constexpr int64_t kPieceBytes = 256 << 10;
+// A piece of prefill does about this many multiply-adds (also tens of µs).
+constexpr int64_t kPieceProducts = 16 << 20;
+// Rows of one piece: their activations stay in L2 while the piece walks its panels.
+constexpr int64_t kPieceRows = 512;
+
+/// How one task of a call is cut.
+struct Cut {
+  int32_t panels = 0;  // of the matrix
+  int32_t piece_panels = 1;
+  int64_t row_pieces = 1;
+  int64_t panel_pieces() const { return (panels + piece_panels - 1) / piece_panels; }
+  int64_t pieces() const { return panel_pieces() * row_pieces; }
+};
+
+Cut CutTask(const PackedMatrix& w, int64_t rows, int threads) {
+  Cut cut;
+  cut.panels = w.panels();
+  cut.row_pieces = std::max<int64_t>(1, (rows + kPieceRows - 1) / kPieceRows);
+  const int64_t by_bytes = kPieceBytes / static_cast<int64_t>(w.panel_bytes());
+  const int64_t products = std::min(rows, kPieceRows) * kPanelRows * w.cols;
+  const int64_t by_work = kPieceProducts / std::max<int64_t>(1, products);
+  // At least four pieces a thread, so that the last one is short.
+  const int64_t by_threads = cut.panels / (4 * threads);
+  cut.piece_panels = static_cast<int32_t>(
+      std::clamp<int64_t>(std::min({by_bytes, by_work, by_threads}), 1, cut.panels));
+  return cut;
+}
+
+}  // namespace
+
+ActRounding ChooseRounding(DType weight, MatmulRole role, Activations setting) {
+  if (IsFloat(weight)) return ActRounding::kFloat;
+  if (setting == Activations::kPrecise) return ActRounding::kInt16;
+  if (weight == DType::kQ4_0 || weight == DType::kQ4_1) return ActRounding::kInt12;
+  const bool sensitive = role == MatmulRole::kQkv || role == MatmulRole::kHead;
+  return sensitive ? ActRounding::kInt16 : ActRounding::kInt8;
+}
+
+RoundedRows::RoundedRows() : impl_(std::make_unique<Impl>()) {}
+RoundedRows::~RoundedRows() = default;
+RoundedRows::RoundedRows(RoundedRows&&) noexcept = default;
+RoundedRows& RoundedRows::operator=(RoundedRows&&) noexcept = default;
+
+void RoundedRows::Impl::Resize(int64_t new_rows, int64_t new_cols, ActRounding new_rounding) {
+  rows = new_rows;
+  cols = new_cols;
+  rounding = new_rounding;
+  groups = RoundUp(cols, kGroup * kBlockGroups) / kGroup;
+  if (rounding == ActRounding::kFloat) {
+    code_bytes = cols * static_cast<int64_t>(sizeof(float));
+    scales = 0;
+  } else {
+    code_bytes = groups * group_bytes();
+    scales = wide() ? groups / kBlockGroups : groups;
+  }
+  const int64_t sums = rounding == ActRounding::kFloat ? 0 : groups;
+  const int64_t codes_size = RoundUp(rows * code_bytes, 64);
+  const int64_t scale_size = RoundUp(rows * scales * 4, 64);
+  const int64_t sums_size = RoundUp(rows * sums * 4, 64);
+  const auto needed = static_cast<size_t>(codes_size + scale_size + 2 * sums_size);
+  if (needed > memory.size()) {
+    auto grown = HugeBuffer::Allocate(needed);
+    CHECK(grown.has_value());
+    memory = std::move(*grown);
+  }
+  codes = memory.data();
+  scale = reinterpret_cast<float*>(codes + codes_size);
+  u = reinterpret_cast<float*>(codes + codes_size + scale_size);
+  asum = reinterpret_cast<int32_t*>(codes + codes_size + scale_size + sums_size);
+}
+
+const LinearTable& LinearTableFor(Isa isa) {
+  switch (isa) {
+    case Isa::kRef:
+    case Isa::kAvx2:
+    case Isa::kAvx512:
+    case Isa::kAmx:
+      break;
+  }
+  return kLinearRef;
+}
+
+void RoundRows(const LinearTable& table, ThreadPool& pool, const float* x, int64_t stride,
+               int64_t rows, int64_t cols, ActRounding rounding, RoundedRows* out) {
+  DCHECK(rows >= 0 && cols > 0 && (rounding == ActRounding::kFloat || cols % kGroup == 0));
+  RoundedRows::Impl& impl = out->impl();
+  impl.Resize(rows, cols, rounding);
+  const auto round = table.round;
+  // About 1 µs a row; one row is not worth a fork.
+  constexpr int64_t kRowsPerTask = 4;
+  const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
+  pool.ParallelFor(tasks, [&](int64_t task, int) {
+    const int64_t begin = task * kRowsPerTask;
+    round(x, stride, begin, std::min(rows, begin + kRowsPerTask), &impl);
+  });
+}
+
+void MultiplyRows(const LinearTable& table, ThreadPool& pool, std::span<const MatmulTask> tasks,
+                  const RoundedRows& x) {
+  const RoundedRows::Impl& impl = x.impl();
+  if (impl.rows == 0) return;
+  int64_t pieces = 0;
+  for (const MatmulTask& task : tasks) {
+    CHECK(task.weight->cols == impl.cols && RoundingValid(task.weight->type, impl.rounding));
+    pieces += CutTask(*task.weight, impl.rows, pool.size()).pieces();
+  }
+  const auto multiply = table.multiply;
+  pool.ParallelFor(pieces, [&](int64_t index, int) {
+    for (const MatmulTask& task : tasks) {
+      const Cut cut = CutTask(*task.weight, impl.rows, pool.size());
+      if (index >= cut.pieces()) {
+        index -= cut.pieces();
+        continue;
+      }
+      LinearPiece piece;
+      piece.weight = task.weight;
+      piece.x = &impl;
+      piece.panel_begin = static_cast<int32_t>(index % cut.panel_pieces()) * cut.piece_panels;
+      piece.panel_end = std::min(cut.panels, piece.panel_begin + cut.piece_panels);
+      piece.row_begin = index / cut.panel_pieces() * kPieceRows;
+      piece.row_end = std::min(impl.rows, piece.row_begin + kPieceRows);
+      piece.bias = task.bias;
+      piece.residual = task.residual;
+      piece.y = task.y;
+      piece.y_stride = task.y_stride;
+      multiply(piece);
+      return;
+    }
+  });
+}
+
+void Kernels::Round(const float* x, int64_t stride, int64_t rows, int64_t cols,
+                    ActRounding rounding, RoundedRows* out) const {
+  RoundRows(*table_->linear, *pool_, x, stride, rows, cols, rounding, out);
+}
+
+void Kernels::Matmul(std::span<const MatmulTask> tasks, const RoundedRows& x) const {
+  MultiplyRows(*table_->linear, *pool_, tasks, x);
+}
+
+void Kernels::DequantizeRow(const PackedMatrix& w, int32_t row, float* out) const {
+  DCHECK(row >= 0 && row < w.rows);
+  table_->linear->dequantize_row(w, row, out);
+}
+
+}  // namespace ballast
