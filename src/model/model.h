@@ -1,7 +1,8 @@
 // Role: the boundary of src/model: a loaded model computes steps. One file an architecture
 // (llama.cc, qwen2.cc, …) and one line in registry.cc.
-// Thread: the engine thread only. Invariant: the logits of a row depend on its sequence's tokens and
-// the declared settings, never on the other rows of the step or on how rows were grouped (DESIGN 5).
+// Thread: the engine thread only. Invariant: the logits of a row depend on its sequence's tokens
+// and the declared settings, never on the other rows of the step or on how rows were grouped
+// (DESIGN 5).
 #ifndef BALLAST_MODEL_MODEL_H_
 #define BALLAST_MODEL_MODEL_H_
 
@@ -36,7 +37,7 @@ struct ModelConfig {
   double rope_linear_scale = 1;
   int32_t rope_dim = 0;
   RopeKind rope_kind = RopeKind::kNeox;
-  int32_t sliding_window = 0;         // 0: none
+  int32_t sliding_window = 0;          // 0: none
   std::vector<bool> layer_is_sliding;  // [layers]; empty: none
   float attention_scale = 0;
   float embedding_scale = 1;
@@ -53,9 +54,17 @@ struct SequenceSlice {
 
 /// One step. Rows of all slices are stacked: decode rows and prefill chunks alike.
 struct StepBatch {
-  std::span<const TokenId> tokens;            // [rows]
-  std::span<const SequenceSlice> slices;      // cover all rows in order
-  std::span<const int32_t> logit_rows;        // rows whose logits are wanted, ascending
+  std::span<const TokenId> tokens;        // [rows]
+  std::span<const SequenceSlice> slices;  // cover all rows in order
+  std::span<const int32_t> logit_rows;    // rows whose logits are wanted, ascending
+};
+
+/// Takes logits block by block, where all of them at once would not fit in memory.
+class LogitSink {
+ public:
+  virtual ~LogitSink() = default;
+  /// Logits [rows, vocab] of batch.logit_rows[first …]; void after the call. Blocks come in order.
+  virtual void Consume(int64_t first, int64_t rows, const float* logits) = 0;
 };
 
 class Model {
@@ -66,6 +75,9 @@ class Model {
   /// Computes the step: writes KV for every row and logits [logit_rows.size(), vocab] fp32.
   /// REQUIRES: tokens in [0, vocab); at most max_step_rows() rows; KV reserved.
   virtual void Forward(const StepBatch& batch, float* logits) = 0;
+  /// The same step; logits go to `sink` in blocks of at most kLogitBlockRows rows.
+  virtual void Forward(const StepBatch& batch, LogitSink& sink) = 0;
+  static constexpr int64_t kLogitBlockRows = 64;
 
   virtual int32_t max_step_rows() const = 0;
   /// Bytes of packed weights in memory, and of the same tensors in the file.
