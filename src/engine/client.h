@@ -1,8 +1,8 @@
 // Role: the engine's boundary: what servers, agents and commands may know of it.
 // Thread: every method may be called from any thread. Events of one request are delivered in order,
 // from the engine thread, to that request's sink; a sink must return quickly and never block.
-// Invariants: exactly one final event (OnFinish or OnError) ends a request, also after Cancel, deadline,
-// drain or shutdown; one request never breaks another.
+// Invariants: exactly one final event (OnFinish or OnError) ends a request, also after Cancel,
+// deadline, drain or shutdown; one request never breaks another.
 #ifndef BALLAST_ENGINE_CLIENT_H_
 #define BALLAST_ENGINE_CLIENT_H_
 
@@ -20,16 +20,17 @@ namespace ballast {
 
 class Tokenizer;
 class ChatTemplate;
+struct EngineHistograms;
 
 /// How the next token is chosen. Defaults are the OpenAI API's: temperature 1, top-p 1.
 struct SamplingParams {
-  float temperature = 1.0f;         // [0, 2]; 0 is greedy
-  int32_t top_k = 0;                // 0: off
-  float top_p = 1.0f;               // (0, 1]
-  float min_p = 0.0f;               // [0, 1]
-  float repetition_penalty = 1.0f;  // (0, 2]; over prompt and output
-  float presence_penalty = 0.0f;    // [-2, 2]; over the output
-  float frequency_penalty = 0.0f;   // [-2, 2]; over the output
+  float temperature = 1.0f;                           // [0, 2]; 0 is greedy
+  int32_t top_k = 0;                                  // 0: off
+  float top_p = 1.0f;                                 // (0, 1]
+  float min_p = 0.0f;                                 // [0, 1]
+  float repetition_penalty = 1.0f;                    // (0, 2]; over prompt and output
+  float presence_penalty = 0.0f;                      // [-2, 2]; over the output
+  float frequency_penalty = 0.0f;                     // [-2, 2]; over the output
   std::vector<std::pair<TokenId, float>> logit_bias;  // added before everything else
   uint64_t seed = 0;
 };
@@ -40,13 +41,13 @@ Status ValidateSampling(const SamplingParams& params, int32_t vocab);
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // not empty; BOS already added by the caller
   SamplingParams sampling;
-  int64_t max_tokens = 0;              // 0: until the context is full
-  std::vector<std::string> stop;       // matched on text, across token borders; not emitted
+  int64_t max_tokens = 0;         // 0: until the context is full
+  std::vector<std::string> stop;  // matched on text, across token borders; not emitted
   bool ignore_eos = false;
-  int32_t top_logprobs = -1;           // −1: none, 0: the chosen token only, up to 20
-  bool echo_progress = false;          // report prefill progress
-  int64_t deadline_ms = 0;             // from Submit; 0: none
-  std::string tenant;                  // fairness and cache salt; "" is the default tenant
+  int32_t top_logprobs = -1;   // −1: none, 0: the chosen token only, up to 20
+  bool echo_progress = false;  // report prefill progress
+  int64_t deadline_ms = 0;     // from Submit; 0: none
+  std::string tenant;          // fairness and cache salt; "" is the default tenant
 };
 
 struct TokenLogprob {
@@ -59,8 +60,8 @@ struct TokenLogprob {
 struct TokenEvent {
   std::string text;
   std::vector<TokenId> tokens;
-  std::vector<TokenLogprob> logprobs;                    // per token when asked for
-  std::vector<std::vector<TokenLogprob>> top_logprobs;   // per token
+  std::vector<TokenLogprob> logprobs;                   // per token when asked for
+  std::vector<std::vector<TokenLogprob>> top_logprobs;  // per token
 };
 
 enum class FinishReason { kStop, kLength, kCancelled, kDeadline };
@@ -99,14 +100,14 @@ class RequestSink {
 
 /// What a surface needs to know about the loaded model.
 struct EngineInfo {
-  std::string model_id;      // alias or catalogue name
+  std::string model_id;  // alias or catalogue name
   std::string architecture;
-  int64_t context = 0;       // tokens a request may use
+  int64_t context = 0;  // tokens a request may use
   int32_t vocab = 0;
   int64_t created_unix = 0;
   std::string isa;
-  std::string activations;   // "default" or "precise"
-  std::string kv_dtype;      // "f16" or "kv8"
+  std::string activations;  // "default" or "precise"
+  std::string kv_dtype;     // "f16" or "kv8"
   int32_t threads = 0;
   uint64_t weight_bytes_resident = 0;
   uint64_t weight_bytes_logical = 0;
@@ -115,7 +116,7 @@ struct EngineInfo {
 /// A consistent snapshot for /metrics and the console.
 struct EngineStats {
   int64_t queued = 0;
-  int64_t running = 0;            // admitted sequences
+  int64_t running = 0;  // admitted sequences
   int64_t submitted_total = 0;
   int64_t finished_total = 0;
   int64_t rejected_total = 0;
@@ -137,8 +138,8 @@ class EngineClient {
  public:
   virtual ~EngineClient() = default;
 
-  /// Queues a request. Errors, at once and without calling the sink: kInvalidArgument (bad field; reason
-  /// "context_length_exceeded" with both numbers), kResourceExhausted (queue full; reason
+  /// Queues a request. Errors, at once and without calling the sink: kInvalidArgument (bad field;
+  /// reason "context_length_exceeded" with both numbers), kResourceExhausted (queue full; reason
   /// "queue_full"), kUnavailable (draining; reason "draining").
   virtual Result<RequestId> Submit(GenerationRequest request,
                                    std::shared_ptr<RequestSink> sink) = 0;
@@ -150,9 +151,11 @@ class EngineClient {
   /// Null when the model has no chat template.
   virtual const ChatTemplate* chat_template() const = 0;
   virtual EngineStats Stats() const = 0;
+  /// Distributions for /metrics (engine/histograms.h), or null when not measured.
+  virtual const EngineHistograms* histograms() const { return nullptr; }
 
-  /// Refuses new requests from now on; running ones finish. Returns when idle or after `timeout_ms`, when
-  /// the rest is cancelled.
+  /// Refuses new requests from now on; running ones finish. Returns when idle or after
+  /// `timeout_ms`, when the rest is cancelled.
   virtual void Drain(int64_t timeout_ms) = 0;
   virtual bool ready() const = 0;
 };
