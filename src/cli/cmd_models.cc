@@ -33,8 +33,8 @@ std::vector<LocalModel> LocalModels() {
     if (!it->is_regular_file(error) || it->path().extension() != ".gguf") continue;
     LocalModel model;
     const std::string relative = fs::relative(it->path(), root, error).string();
-    model.name = relative.starts_with("hf/") ? "hf:" + relative.substr(3)
-                                             : it->path().stem().string();
+    model.name =
+        relative.starts_with("hf/") ? "hf:" + relative.substr(3) : it->path().stem().string();
     model.path = it->path().string();
     model.size_bytes = it->file_size(error);
     models.push_back(std::move(model));
@@ -107,7 +107,9 @@ Status CommandList(const Options& options) {
     }
     for (const LocalModel& model : local) {
       if (catalog.Find(model.name) != nullptr) continue;
-      rows.push_back({{"name", model.name}, {"size_bytes", model.size_bytes}, {"present", true},
+      rows.push_back({{"name", model.name},
+                      {"size_bytes", model.size_bytes},
+                      {"present", true},
                       {"path", model.path}});
     }
     std::printf("%s\n", DumpJson(Json{{"models", rows}}).c_str());
@@ -115,8 +117,7 @@ Status CommandList(const Options& options) {
   }
   PrintModelRow("NAME", "SIZE", "STATE", "NOTE");
   for (const CatalogModel& model : catalog.models()) {
-    PrintModelRow(model.name, FormatBytes(model.size_bytes),
-                  is_local(model.name) ? "on disk" : "-",
+    PrintModelRow(model.name, FormatBytes(model.size_bytes), is_local(model.name) ? "on disk" : "-",
                   model.note + " (" + model.license + ")");
   }
   for (const LocalModel& model : local) {
@@ -127,8 +128,7 @@ Status CommandList(const Options& options) {
 }
 
 Status CommandRm(const Options& options) {
-  ASSIGN_OR_RETURN(const ResolvedModel resolved,
-                   ResolveModel(Catalog::Embedded(), options.model));
+  ASSIGN_OR_RETURN(const ResolvedModel resolved, ResolveModel(Catalog::Embedded(), options.model));
   if (resolved.model.sources.empty()) {
     return InvalidArgument("rm removes models that pull fetched; '{}' is a path of yours",
                            options.model);

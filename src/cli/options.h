@@ -1,6 +1,5 @@
-// Role: the one option table: every flag, its environment variable, help text and the commands that take
-// it. Help, parsing and the commands' settings all come from it.
-// Thread: main only.
+// Role: the one option table: every flag, its environment variable, help text and the commands that
+// take it. Help, parsing and the commands' settings all come from it. Thread: main only.
 #ifndef BALLAST_CLI_OPTIONS_H_
 #define BALLAST_CLI_OPTIONS_H_
 

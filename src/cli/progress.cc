@@ -31,7 +31,8 @@ void Progress::Update(uint64_t done_bytes, uint64_t total_bytes, const std::stri
           ? 0
           : std::min(1.0, static_cast<double>(done_bytes) / static_cast<double>(total_bytes));
   if (!terminal_) {
-    const std::string line = fmt::format("{}: {} {}0 %", title_, what, static_cast<int>(share * 10));
+    const std::string line =
+        fmt::format("{}: {} {}0 %", title_, what, static_cast<int>(share * 10));
     if (line != last_plain_) std::fprintf(stderr, "%s\n", line.c_str());
     last_plain_ = line;
     return;

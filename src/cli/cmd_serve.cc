@@ -1,0 +1,84 @@
+// Role: `ballast serve`: engine, HTTP server, signals. Thread: main waits for a signal.
+#include <signal.h>
+
+#include <cstdio>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/runtime.h"
+#include "platform/cpu.h"
+#include "server/server.h"
+
+namespace ballast {
+
+namespace {
+
+// Large enough for prefill at full speed, small enough to bound activations and chunk times.
+constexpr int32_t kServeStepRows = 1024;
+// Running requests may finish for this long after the first Ctrl-C; a second one ends them.
+constexpr int64_t kDrainMs = 30'000;
+
+// Blocks SIGINT and SIGTERM in this thread and all that it starts; Wait then takes them one by one.
+class SignalGate {
+ public:
+  SignalGate() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGINT);
+    sigaddset(&set_, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+  }
+  int Wait() const {
+    int number = 0;
+    sigwait(&set_, &number);
+    return number;
+  }
+
+ private:
+  sigset_t set_{};
+};
+
+void PrintReady(const Options& options, const EngineInfo& info, int port) {
+  if (options.json) {
+    Json document{{"host", options.host},    {"port", port},    {"model", info.model_id},
+                  {"context", info.context}, {"isa", info.isa}, {"threads", info.threads}};
+    std::printf("%s\n", DumpJson(document).c_str());
+  } else {
+    std::printf("%s is ready at http://%s:%d (context %lld, kernels %s, %d threads)\n",
+                info.model_id.c_str(), options.host.c_str(), port,
+                static_cast<long long>(info.context), info.isa.c_str(), info.threads);
+  }
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+Status CommandServe(const Options& options) {
+  const SignalGate signals;
+  ASSIGN_OR_RETURN(Runtime runtime,
+                   LoadRuntime(options, kServeStepRows, KvBudget::kWholeBudget, 0));
+  ASSIGN_OR_RETURN(const auto engine, StartEngine(options, std::move(runtime)));
+  ServerOptions server_options;
+  server_options.host = options.host;
+  server_options.port = options.port;
+  ASSIGN_OR_RETURN(const auto server, Server::Start(server_options, *engine));
+  PrintReady(options, engine->info(), server->port());
+  signals.Wait();
+  LOG_INFO("draining: running requests may finish for {} s; press Ctrl-C again to stop at once",
+           kDrainMs / 1000);
+  std::atomic<bool> done{false};
+  std::thread second([&] {
+    signals.Wait();
+    if (!done.load()) engine->Drain(0);
+  });
+  engine->Drain(kDrainMs);
+  done.store(true);
+  pthread_kill(second.native_handle(), SIGTERM);
+  second.join();
+  server->Stop();
+  return OkStatus();
+}
+
+}  // namespace ballast
