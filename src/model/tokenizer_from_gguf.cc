@@ -146,6 +146,7 @@ Result<TokenizerSpec> TokenizerSpecFromSource(const WeightSource& source) {
   }
   auto spec = ParseTokenizerJson(source.tokenizer_json(), source.tokenizer_config_json());
   if (!spec) return std::move(spec).error().WithContext(source.path());
+  if (!source.chat_template().empty()) spec->chat_template = source.chat_template();
   return spec;
 }
 

@@ -77,9 +77,11 @@ class WeightSource {
   /// Bytes of all files.
   uint64_t file_bytes() const;
 
-  // Safetensors only, else empty: the texts of tokenizer.json and tokenizer_config.json.
+  // Safetensors only, else empty: the texts of the files beside the weights.
   const std::string& tokenizer_json() const { return tokenizer_json_; }
   const std::string& tokenizer_config_json() const { return tokenizer_config_json_; }
+  /// chat_template.jinja, which wins over a template in tokenizer_config.json.
+  const std::string& chat_template() const { return chat_template_; }
 
  protected:
   WeightSource(std::string path, WeightFormat format)
@@ -99,6 +101,7 @@ class WeightSource {
   std::deque<std::string> owned_;  // names and tensors that lie in no file
   std::string tokenizer_json_;
   std::string tokenizer_config_json_;
+  std::string chat_template_;
 
   /// TensorInfo::file of a tensor whose bytes are owned_[offset].
   static constexpr uint32_t kOwnedFile = UINT32_MAX;

@@ -67,7 +67,7 @@ class WeightStore {
   struct Entry {
     std::string name;
     WeightKind kind = WeightKind::kMatrix;
-    PackedMatrix matrix = {};                 // vectors: only rows and cols
+    PackedMatrix matrix = {};            // vectors: only rows and cols
     size_t offset = 0;                   // in buffer_
     const TensorInfo* tensor = nullptr;  // valid during Load only
   };
