@@ -1,0 +1,366 @@
+#include "server/generation_call.h"
+
+#include <algorithm>
+
+namespace ballast {
+
+namespace {
+
+// Comments keep proxies and impatient clients at ease: at least one a second until the first token.
+constexpr int64_t kTickMs = 400;
+constexpr auto kCommentEvery = std::chrono::milliseconds(550);
+constexpr auto kQuietStreamComment = std::chrono::seconds(5);
+
+double Seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+ApiError EndedEarly(FinishReason reason) {
+  ApiError error;
+  if (reason == FinishReason::kDeadline) {
+    error = FromError(MakeError(Code::kDeadlineExceeded,
+                                "the request did not finish within the server's time limit"));
+  } else {
+    error = FromError(Unavailable("the request was cancelled because the server is stopping"));
+  }
+  return error;
+}
+
+}  // namespace
+
+/// Ties one engine request to its call; keeps the call alive until the final event.
+class GenerationCall::Sink final : public RequestSink {
+ public:
+  Sink(std::shared_ptr<GenerationCall> call, size_t index)
+      : call_(std::move(call)), index_(index) {}
+  void OnProgress(int64_t done, int64_t total) override { call_->OnProgress(index_, done, total); }
+  void OnTokens(TokenEvent event) override { call_->OnTokens(index_, std::move(event)); }
+  void OnFinish(FinishEvent event) override { call_->OnFinish(index_, std::move(event)); }
+  void OnError(Error error) override { call_->OnError(index_, error); }
+
+ private:
+  const std::shared_ptr<GenerationCall> call_;
+  const size_t index_;
+};
+
+GenerationCall::GenerationCall(Setup setup)
+    : setup_(std::move(setup)), choices_(setup_.prompts.size()) {
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    choices_[i].prompt_total = static_cast<int64_t>(setup_.prompts[i].size());
+  }
+}
+
+void GenerationCall::Run(Setup setup) {
+  std::make_shared<GenerationCall>(std::move(setup))->Start();
+}
+
+void GenerationCall::Start() {
+  const std::weak_ptr<GenerationCall> weak = weak_from_this();
+  setup_.exchange->OnClosed([weak] {
+    if (const auto self = weak.lock()) self->ClientLeft();
+  });
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    GenerationRequest request = setup_.body.generation;
+    request.prompt = setup_.prompts[i];
+    request.echo_progress = setup_.body.stream;
+    const Result<RequestId> id =
+        setup_.engine->Submit(std::move(request), std::make_shared<Sink>(shared_from_this(), i));
+    std::vector<RequestId> cancel;
+    {
+      const std::lock_guard lock(mutex_);
+      if (id) {
+        choices_[i].id = *id;
+        choices_[i].submitted = true;
+        // The client may have left, or another choice failed, before the id was known.
+        if (over_ && !choices_[i].finished) cancel.push_back(*id);
+      } else {
+        ApiError error = FromError(id.error());
+        if (error.param.empty() && error.code == "context_length_exceeded") {
+          error.param = setup_.body.endpoint == kChat ? "messages" : "prompt";
+        }
+        Fail(error);
+        cancel = Unfinished();
+      }
+    }
+    CancelAll(cancel);
+    const std::lock_guard lock(mutex_);
+    if (over_) return;
+  }
+  if (!setup_.body.stream) return;
+  const std::lock_guard lock(mutex_);
+  if (over_) return;
+  EnsureStreaming();
+  setup_.exchange->Every(kTickMs, [weak] {
+    if (const auto self = weak.lock()) self->Tick();
+  });
+}
+
+void GenerationCall::CancelAll(const std::vector<RequestId>& ids) {
+  for (const RequestId id : ids) setup_.engine->Cancel(id);
+}
+
+std::vector<RequestId> GenerationCall::Unfinished() const {
+  std::vector<RequestId> ids;
+  for (const Choice& choice : choices_) {
+    if (choice.submitted && !choice.finished) ids.push_back(choice.id);
+  }
+  return ids;
+}
+
+void GenerationCall::ClientLeft() {
+  std::vector<RequestId> cancel;
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) return;
+    over_ = true;
+    cancel = Unfinished();
+  }
+  setup_.metrics->CountAbandoned();
+  setup_.metrics->CountReply(setup_.route, 499);
+  CancelAll(cancel);
+}
+
+void GenerationCall::EnsureStreaming() {
+  if (streaming_) return;
+  streaming_ = true;
+  HttpResponse head;
+  head.content_type = "text/event-stream";
+  head.headers = setup_.headers;
+  head.headers.emplace_back("Cache-Control", "no-store");
+  head.headers.emplace_back("X-Accel-Buffering", "no");
+  setup_.exchange->StartStream(std::move(head));
+  last_write_ = std::chrono::steady_clock::now();
+  if (setup_.body.endpoint != kChat) return;
+  Json delta;
+  delta["role"] = "assistant";
+  delta["content"] = "";
+  for (size_t i = 0; i < choices_.size(); ++i) WriteChoice(i, delta, nullptr, nullptr);
+}
+
+void GenerationCall::WriteData(const Json& json) {
+  setup_.exchange->Write(SseData(json));
+  last_write_ = std::chrono::steady_clock::now();
+}
+
+void GenerationCall::WriteChoice(size_t index, const Json& delta, const Json& logprobs,
+                                 const Json& finish) {
+  Json choice;
+  choice["index"] = index;
+  if (setup_.body.endpoint == kChat) {
+    choice["delta"] = delta;
+  } else {
+    choice["text"] = delta;
+  }
+  choice["logprobs"] = logprobs;
+  choice["finish_reason"] = finish;
+  Json chunk = ReplyEnvelope(setup_.reply, /*streamed=*/true);
+  chunk["choices"] = Json::array({std::move(choice)});
+  if (setup_.body.include_usage) chunk["usage"] = nullptr;
+  const bool last_chunk = !finish.is_null() && !setup_.body.include_usage;
+  if (last_chunk) {
+    chunk["timings"] = TimingsJson(choices_[index].usage, choices_[index].timings);
+  }
+  WriteData(chunk);
+}
+
+void GenerationCall::Tick() {
+  const std::lock_guard lock(mutex_);
+  if (over_ || !streaming_) return;
+  const auto quiet = std::chrono::steady_clock::now() - last_write_;
+  if (first_token_ != Time::max()) {
+    if (quiet >= kQuietStreamComment) {
+      setup_.exchange->Write(": generating\n\n");
+      last_write_ = std::chrono::steady_clock::now();
+    }
+    return;
+  }
+  if (quiet < kCommentEvery) return;
+  int64_t done = 0;
+  int64_t total = 0;
+  for (const Choice& choice : choices_) {
+    done += choice.prompt_done;
+    total += choice.prompt_total;
+  }
+  setup_.exchange->Write(fmt::format(": prefill {}/{}\n\n", done, total));
+  last_write_ = std::chrono::steady_clock::now();
+}
+
+void GenerationCall::OnProgress(size_t index, int64_t done, int64_t total) {
+  const std::lock_guard lock(mutex_);
+  choices_[index].prompt_done = done;
+  choices_[index].prompt_total = total;
+}
+
+void GenerationCall::OnTokens(size_t index, TokenEvent event) {
+  const std::lock_guard lock(mutex_);
+  if (over_) return;
+  Choice& choice = choices_[index];
+  if (first_token_ == Time::max()) {
+    first_token_ = std::chrono::steady_clock::now();
+    setup_.metrics->ObserveFirstToken(Seconds(first_token_ - arrived_));
+  }
+  choice.prompt_done = choice.prompt_total;
+  const bool chat = setup_.body.endpoint == kChat;
+  Json logprobs;
+  Json& target = setup_.body.stream ? logprobs : choice.logprobs;
+  if (!event.logprobs.empty()) {
+    if (chat) {
+      AppendChatLogprobs(event, target);
+    } else {
+      AppendCompletionLogprobs(event, choice.text_offset, target);
+    }
+  }
+  if (!setup_.body.stream) {
+    choice.text += event.text;
+    return;
+  }
+  EnsureStreaming();
+  if (event.text.empty() && logprobs.is_null()) return;
+  Json delta = event.text;
+  if (chat) delta = Json{{"content", event.text}};
+  WriteChoice(index, delta, logprobs, nullptr);
+}
+
+void GenerationCall::OnFinish(size_t index, FinishEvent event) {
+  std::vector<RequestId> cancel;
+  {
+    const std::lock_guard lock(mutex_);
+    Choice& choice = choices_[index];
+    choice.finished = true;
+    choice.reason = event.reason;
+    choice.usage = event.usage;
+    choice.timings = event.timings;
+    if (over_) return;
+    if (event.reason == FinishReason::kCancelled || event.reason == FinishReason::kDeadline) {
+      Fail(EndedEarly(event.reason));
+      cancel = Unfinished();
+    } else {
+      const bool chat = setup_.body.endpoint == kChat;
+      if (setup_.body.stream) {
+        EnsureStreaming();
+        if (chat && !event.text.empty()) {
+          WriteChoice(index, Json{{"content", event.text}}, nullptr, nullptr);
+        }
+        const Json delta = chat ? Json::object() : Json(event.text);
+        WriteChoice(index, delta, nullptr, FinishReasonName(event.reason));
+      } else {
+        choice.text += event.text;
+      }
+      const bool all = std::all_of(choices_.begin(), choices_.end(),
+                                   [](const Choice& other) { return other.finished; });
+      if (all) Complete();
+    }
+  }
+  CancelAll(cancel);
+}
+
+void GenerationCall::OnError(size_t index, const Error& error) {
+  std::vector<RequestId> cancel;
+  {
+    const std::lock_guard lock(mutex_);
+    choices_[index].finished = true;
+    if (over_) return;
+    Fail(FromError(error));
+    cancel = Unfinished();
+  }
+  CancelAll(cancel);
+}
+
+void GenerationCall::Fail(const ApiError& error) {
+  if (over_) return;
+  over_ = true;
+  setup_.metrics->CountReply(setup_.route, error.status);
+  if (!streaming_) {
+    HttpResponse response = ErrorResponse(error);
+    response.headers.insert(response.headers.end(), setup_.headers.begin(), setup_.headers.end());
+    setup_.exchange->Send(std::move(response));
+    return;
+  }
+  // The status line has long gone out. No [DONE] follows, so a cut stream never looks complete.
+  Json json;
+  json["error"] = ErrorObject(error);
+  WriteData(json);
+  setup_.exchange->Finish();
+}
+
+void GenerationCall::Complete() {
+  over_ = true;
+  Observe();
+  setup_.metrics->CountReply(setup_.route, 200);
+  if (setup_.body.stream) {
+    EndStream();
+  } else {
+    SendWhole();
+  }
+}
+
+void GenerationCall::Observe() const {
+  setup_.metrics->ObserveGeneration(Seconds(std::chrono::steady_clock::now() - arrived_));
+  for (const Choice& choice : choices_) {
+    if (choice.usage.completion_tokens < 2) continue;
+    const auto intervals = static_cast<double>(choice.usage.completion_tokens - 1);
+    setup_.metrics->ObserveTokenInterval(choice.timings.predicted_ms / 1e3 / intervals);
+  }
+}
+
+Usage GenerationCall::TotalUsage() const {
+  Usage total;
+  for (const Choice& choice : choices_) {
+    total.prompt_tokens += choice.usage.prompt_tokens;
+    total.cached_tokens += choice.usage.cached_tokens;
+    total.completion_tokens += choice.usage.completion_tokens;
+  }
+  return total;
+}
+
+// Prompts of one call run side by side, so times are the longest and not the sum.
+Timings GenerationCall::TotalTimings() const {
+  Timings total;
+  for (const Choice& choice : choices_) {
+    total.queue_ms = std::max(total.queue_ms, choice.timings.queue_ms);
+    total.prompt_ms = std::max(total.prompt_ms, choice.timings.prompt_ms);
+    total.predicted_ms = std::max(total.predicted_ms, choice.timings.predicted_ms);
+    total.preemptions += choice.timings.preemptions;
+  }
+  return total;
+}
+
+Json GenerationCall::ChoiceJson(size_t index) const {
+  const Choice& choice = choices_[index];
+  Json json;
+  json["index"] = index;
+  if (setup_.body.endpoint == kChat) {
+    json["message"] = Json{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+  } else {
+    json["text"] = choice.text;
+  }
+  json["logprobs"] = choice.logprobs;
+  json["finish_reason"] = FinishReasonName(choice.reason);
+  return json;
+}
+
+void GenerationCall::SendWhole() {
+  Json json = ReplyEnvelope(setup_.reply, /*streamed=*/false);
+  json["choices"] = Json::array();
+  for (size_t i = 0; i < choices_.size(); ++i) json["choices"].push_back(ChoiceJson(i));
+  json["usage"] = UsageJson(TotalUsage());
+  json["timings"] = TimingsJson(TotalUsage(), TotalTimings());
+  HttpResponse response;
+  response.body = DumpJson(json);
+  response.headers = setup_.headers;
+  setup_.exchange->Send(std::move(response));
+}
+
+void GenerationCall::EndStream() {
+  if (setup_.body.include_usage) {
+    Json chunk = ReplyEnvelope(setup_.reply, /*streamed=*/true);
+    chunk["choices"] = Json::array();
+    chunk["usage"] = UsageJson(TotalUsage());
+    chunk["timings"] = TimingsJson(TotalUsage(), TotalTimings());
+    WriteData(chunk);
+  }
+  setup_.exchange->Write("data: [DONE]\n\n");
+  setup_.exchange->Finish();
+}
+
+}  // namespace ballast

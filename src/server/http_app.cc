@@ -1,0 +1,167 @@
+#include "server/http_app.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "server/origin.h"
+#include "server/request_id.h"
+
+namespace ballast {
+
+const HttpApp::Route HttpApp::kRoutes[] = {
+    {"GET", "/v1/models", &HttpApp::Models},
+    {"GET", "/v1/models/", &HttpApp::Model},
+    {"POST", "/v1/chat/completions", &HttpApp::ChatCompletions},
+    {"POST", "/v1/completions", &HttpApp::Completions},
+    {"POST", "/tokenize", &HttpApp::Tokenize},
+    {"POST", "/detokenize", &HttpApp::Detokenize},
+    {"GET", "/health", &HttpApp::Health},
+    {"GET", "/healthz", &HttpApp::Health},
+    {"GET", "/readyz", &HttpApp::Ready},
+    {"GET", "/metrics", &HttpApp::Metrics},
+    {"GET", "/v1/memory", &HttpApp::Memory},
+    {"GET", "/", &HttpApp::Console},
+    {"GET", "/assets/", &HttpApp::Console},
+};
+
+HttpApp::HttpApp(const ServerOptions& options, EngineClient& engine)
+    : options_(options), engine_(engine), on_loopback_(IsLoopbackHost(options.host)) {}
+
+void HttpApp::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
+  Call call;
+  call.id = RequestIdFrom(request.Header("x-request-id"));
+  call.request = std::move(request);
+  call.exchange = std::move(exchange);
+  call.route = "none";
+  if (const ApiStatus allowed = CheckCaller(call.request); !allowed) {
+    ReplyError(call, allowed.error());
+    return;
+  }
+  Dispatch(call);
+}
+
+void HttpApp::Dispatch(Call& call) {
+  const std::string& path = call.request.path;
+  std::string_view method = call.request.method;
+  if (method == "HEAD") method = "GET";
+  std::string allow;
+  for (const Route& route : kRoutes) {
+    const bool prefix = route.path.size() > 1 && route.path.ends_with('/');
+    if (prefix ? !path.starts_with(route.path) || path == route.path : path != route.path) continue;
+    call.route = route.path;
+    if (method == route.method) {
+      if (prefix) call.rest = path.substr(route.path.size());
+      (this->*route.handler)(call);
+      return;
+    }
+    allow += route.method == "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+  }
+  if (allow.empty()) {
+    ApiError error;
+    error.status = 404;
+    error.message = fmt::format("there is no {:?} here", path.substr(0, 200));
+    error.code = "not_found";
+    ReplyError(call, error);
+    return;
+  }
+  HttpResponse response;
+  if (method == "OPTIONS") {
+    response.status = 204;
+    response.content_type.clear();
+  } else {
+    ApiError error;
+    error.status = 405;
+    error.message = fmt::format("{} does not take the method {:?}; it takes {}", call.route,
+                                method.substr(0, 32), allow);
+    error.code = "method_not_allowed";
+    response = ErrorResponse(error);
+  }
+  response.headers.emplace_back("Allow", allow);
+  Reply(call, std::move(response));
+}
+
+HttpResponse HttpApp::TransportError(int status, std::string_view message) {
+  ApiError error;
+  error.status = status;
+  error.message = message;
+  switch (status) {
+    case 408:
+      error.code = "request_timeout";
+      break;
+    case 413:
+      error.code = "request_too_large";
+      break;
+    case 431:
+      error.code = "headers_too_large";
+      break;
+    case 503:
+      error.code = "overloaded";
+      break;
+    default:
+      error.code = "bad_request";
+      break;
+  }
+  if (status >= 500) {
+    error.type = "service_unavailable_error";
+    error.retry_after_s = 1;
+  }
+  metrics_->CountReply("transport", status);
+  return ErrorResponse(error);
+}
+
+// A web page must not drive a model on the reader's machine: its Origin has to be this server's,
+// and a server on loopback answers to no name that somebody else may point at 127.0.0.1.
+ApiStatus HttpApp::CheckCaller(const HttpRequest& request) const {
+  const std::string_view host = request.Header("Host");
+  ApiError error;
+  error.status = 403;
+  error.type = "permission_error";
+  if (on_loopback_ && !host.empty() && !HostIsLocal(host) &&
+      !Contains(options_.allowed_hosts, HostName(host))) {
+    error.message =
+        fmt::format("the host {:?} is not one of this server's names", host.substr(0, 200));
+    error.code = "host_not_allowed";
+    return error;
+  }
+  const std::string_view origin = request.Header("Origin");
+  if (!origin.empty() && !OriginIsHost(origin, host) &&
+      !Contains(options_.allowed_origins, origin)) {
+    error.message =
+        fmt::format("pages of the origin {:?} may not call this server", origin.substr(0, 200));
+    error.code = "origin_not_allowed";
+    return error;
+  }
+  return {};
+}
+
+const std::string& HttpApp::ModelName() const {
+  return options_.alias.empty() ? engine_.info().model_id : options_.alias;
+}
+
+ApiStatus HttpApp::CheckModel(std::string_view model) const {
+  if (model.empty() || model == ModelName() || model == engine_.info().model_id) return {};
+  ApiError error;
+  error.status = 404;
+  error.message = fmt::format("the model {:?} is not loaded; this server has {:?}",
+                              model.substr(0, 200), ModelName());
+  error.param = "model";
+  error.code = "model_not_found";
+  return error;
+}
+
+void HttpApp::Reply(Call& call, HttpResponse response) {
+  metrics_->CountReply(call.route, response.status);
+  response.headers.emplace_back("x-request-id", call.id);
+  call.exchange->Send(std::move(response));
+}
+
+void HttpApp::ReplyJson(Call& call, const Json& json, int status) {
+  HttpResponse response;
+  response.status = status;
+  response.body = DumpJson(json);
+  Reply(call, std::move(response));
+}
+
+void HttpApp::ReplyError(Call& call, const ApiError& error) { Reply(call, ErrorResponse(error)); }
+
+}  // namespace ballast

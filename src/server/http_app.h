@@ -1,0 +1,86 @@
+// Role: the API behind the HTTP server: finds the route, guards against foreign web pages, names
+// requests, and answers. One method a route; routes_*.cc hold them by subject. Thread: handlers run
+// on I/O threads at the same time; members are immutable or atomic.
+#ifndef BALLAST_SERVER_HTTP_APP_H_
+#define BALLAST_SERVER_HTTP_APP_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/client.h"
+#include "http/server.h"
+#include "server/api_error.h"
+#include "server/fields.h"
+#include "server/metrics.h"
+#include "server/server.h"
+
+namespace ballast {
+
+class HttpApp final : public HttpHandler {
+ public:
+  /// `options` and `engine` must outlive the app.
+  HttpApp(const ServerOptions& options, EngineClient& engine);
+
+  void Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) override;
+  HttpResponse TransportError(int status, std::string_view message) override;
+
+  /// For its statistics; may be null.
+  void SetHttpServer(const HttpServer* http) { http_.store(http); }
+  void SetDraining() { draining_.store(true); }
+
+ private:
+  /// One request on its way through a route.
+  struct Call {
+    HttpRequest request;
+    std::shared_ptr<Exchange> exchange;
+    std::string id;          // x-request-id
+    std::string_view route;  // the fixed name, for metrics
+    std::string rest;        // what a route ending in '/' leaves
+  };
+  using RouteMethod = void (HttpApp::*)(Call&);
+  struct Route {
+    std::string_view method;
+    std::string_view path;  // with a final '/': a prefix
+    RouteMethod handler;
+  };
+  static const Route kRoutes[];
+
+  // routes_generate.cc
+  void ChatCompletions(Call& call);
+  void Completions(Call& call);
+  void Generate(Call& call, Endpoints endpoint);
+  // routes_tokens.cc
+  void Tokenize(Call& call);
+  void Detokenize(Call& call);
+  // routes_info.cc
+  void Models(Call& call);
+  void Model(Call& call);
+  void Health(Call& call);
+  void Ready(Call& call);
+  void Metrics(Call& call);
+  void Memory(Call& call);
+  void Console(Call& call);
+
+  ApiStatus CheckCaller(const HttpRequest& request) const;
+  /// 404 unless `model` is empty or the loaded one.
+  ApiStatus CheckModel(std::string_view model) const;
+  const std::string& ModelName() const;
+  Json ModelJson() const;
+  void Dispatch(Call& call);
+  void Reply(Call& call, HttpResponse response);
+  void ReplyJson(Call& call, const Json& json, int status = 200);
+  void ReplyError(Call& call, const ApiError& error);
+
+  const ServerOptions& options_;
+  EngineClient& engine_;
+  const bool on_loopback_;
+  const std::shared_ptr<ServerMetrics> metrics_ = std::make_shared<ServerMetrics>();
+  std::atomic<const HttpServer*> http_{nullptr};
+  std::atomic<bool> draining_{false};
+};
+
+}  // namespace ballast
+
+#endif  // BALLAST_SERVER_HTTP_APP_H_

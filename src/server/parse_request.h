@@ -1,0 +1,67 @@
+// Role: request bodies of the generating and the tokenizing endpoints, from JSON to checked values.
+// Thread: pure functions.
+// Invariants: whatever the bytes are, the result is values within their limits or a 4xx naming the
+// field.
+#ifndef BALLAST_SERVER_PARSE_REQUEST_H_
+#define BALLAST_SERVER_PARSE_REQUEST_H_
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/client.h"
+#include "server/api_error.h"
+#include "server/fields.h"
+
+namespace ballast {
+
+inline constexpr size_t kMaxPrompts = 8;
+inline constexpr size_t kMaxStops = 16;
+inline constexpr size_t kMaxStopBytes = 1024;
+inline constexpr size_t kMaxLogitBias = 1024;
+inline constexpr int kMaxObjectMembers = 1024;  // of any one object in a body
+inline constexpr size_t kMaxMessages = 16 * 1024;
+inline constexpr int64_t kDefaultCompletionTokens = 16;  // the OpenAI API's default
+
+/// What the parser must know of the model.
+struct ModelLimits {
+  int32_t vocab = 0;
+  int64_t context = 0;
+};
+
+using PromptInput = std::variant<std::string, std::vector<TokenId>>;
+
+/// A body of /v1/chat/completions or /v1/completions.
+struct GenerationBody {
+  Endpoints endpoint = kChat;
+  std::string model;  // empty: not given
+  bool stream = false;
+  bool include_usage = false;
+  Json messages = Json::array();          // chat: role, content (a string), other text fields
+  Json template_kwargs = Json::object();  // chat
+  std::vector<PromptInput> prompts;       // completions
+  GenerationRequest generation;           // all but the prompt
+};
+
+ApiResult<GenerationBody> ParseGeneration(std::string_view body, Endpoints endpoint,
+                                          const ModelLimits& limits);
+
+struct TokenizeBody {
+  std::string model;
+  std::string content;
+  bool add_special = false;
+  bool with_pieces = false;
+};
+ApiResult<TokenizeBody> ParseTokenize(std::string_view body);
+
+struct DetokenizeBody {
+  std::string model;
+  std::vector<TokenId> tokens;
+};
+ApiResult<DetokenizeBody> ParseDetokenize(std::string_view body, const ModelLimits& limits);
+
+}  // namespace ballast
+
+#endif  // BALLAST_SERVER_PARSE_REQUEST_H_
