@@ -237,9 +237,11 @@ std::byte* ThreadScratch(int slot, size_t bytes) {
 
 const AttentionTable& AttentionTableFor(Isa isa) {
   switch (isa) {
-    case Isa::kAmx:
+    case Isa::kAmx:  // nothing of its own here
     case Isa::kAvx512:
+      return kAttentionAvx512;
     case Isa::kAvx2:
+      return kAttentionAvx2;
     case Isa::kRef:
       break;
   }

@@ -54,9 +54,11 @@ bool Before(const Candidate& a, const Candidate& b) {
 
 const RowTable& RowTableFor(Isa isa) {
   switch (isa) {
-    case Isa::kAmx:
+    case Isa::kAmx:  // nothing of its own here
     case Isa::kAvx512:
+      return kRowsAvx512;
     case Isa::kAvx2:
+      return kRowsAvx2;
     case Isa::kRef:
       break;
   }
