@@ -17,13 +17,17 @@ Connection::Connection(std::shared_ptr<Core> core, asio::ip::tcp::socket socket,
       ticks_(socket_.get_executor()),
       admission_(admission),
       parser_(std::make_unique<RequestParser>(core_->limits)) {
+  if (admission_ == Admission::kServe) core_->served.fetch_add(1);
   boost::system::error_code error;
   const auto endpoint = socket_.remote_endpoint(error);
   if (!error) peer_ = endpoint.address().to_string();
   socket_.set_option(asio::ip::tcp::no_delay(true), error);
 }
 
-Connection::~Connection() { ReleaseBody(); }
+Connection::~Connection() {
+  ReleaseBody();
+  if (admission_ == Admission::kServe) core_->served.fetch_sub(1);
+}
 
 void Connection::Start() {
   asio::post(socket_.get_executor(), [self = shared_from_this()] {

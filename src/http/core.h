@@ -27,6 +27,7 @@ struct Core {
   std::unordered_set<std::shared_ptr<Connection>> connections;  // guarded by mutex
 
   std::atomic<bool> stopping{false};
+  std::atomic<size_t> served{0};      // connections that count against max_connections
   std::atomic<size_t> body_bytes{0};  // of requests still being received
   std::atomic<int64_t> accepted{0}, refused{0}, requests{0}, hangups{0}, slow_dropped{0},
       timeouts{0};

@@ -109,13 +109,12 @@ void HttpServer::Impl::OnAccept(boost::system::error_code error, tcp::socket soc
     return;
   }
   core->accepted.fetch_add(1);
-  const size_t open = Connections();
-  if (open >= core->limits.max_connections) core->refused.fetch_add(1);
-  if (open < core->limits.max_connections + kRefusedConnections) {
-    const auto connection = std::make_shared<Connection>(core, std::move(socket),
-                                                         open < core->limits.max_connections
-                                                             ? Connection::Admission::kServe
-                                                             : Connection::Admission::kRefuse);
+  const bool full = core->served.load() >= core->limits.max_connections;
+  if (full) core->refused.fetch_add(1);
+  if (!full || Connections() < core->limits.max_connections + kRefusedConnections) {
+    const auto connection = std::make_shared<Connection>(
+        core, std::move(socket),
+        full ? Connection::Admission::kRefuse : Connection::Admission::kServe);
     {
       const std::lock_guard lock(core->mutex);
       core->connections.insert(connection);
