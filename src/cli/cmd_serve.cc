@@ -1,7 +1,10 @@
 // Role: `ballast serve`: engine, HTTP server, signals. Thread: main waits for a signal.
 #include <signal.h>
 
+#include <atomic>
 #include <cstdio>
+#include <sstream>
+#include <thread>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -40,6 +43,15 @@ class SignalGate {
   sigset_t set_{};
 };
 
+std::vector<std::string> SplitList(const std::string& text) {
+  std::vector<std::string> items;
+  std::istringstream stream(text);
+  for (std::string item; std::getline(stream, item, ',');) {
+    if (!item.empty()) items.push_back(item);
+  }
+  return items;
+}
+
 void PrintReady(const Options& options, const EngineInfo& info, int port) {
   if (options.json) {
     Json document{{"host", options.host},    {"port", port},    {"model", info.model_id},
@@ -62,7 +74,9 @@ Status CommandServe(const Options& options) {
   ASSIGN_OR_RETURN(const auto engine, StartEngine(options, std::move(runtime)));
   ServerOptions server_options;
   server_options.host = options.host;
-  server_options.port = options.port;
+  server_options.port = static_cast<uint16_t>(options.port);
+  server_options.alias = options.alias;
+  server_options.allowed_origins = SplitList(options.cors_origins);
   ASSIGN_OR_RETURN(const auto server, Server::Start(server_options, *engine));
   PrintReady(options, engine->info(), server->port());
   signals.Wait();
@@ -73,11 +87,10 @@ Status CommandServe(const Options& options) {
     signals.Wait();
     if (!done.load()) engine->Drain(0);
   });
-  engine->Drain(kDrainMs);
+  server->Drain(kDrainMs);
   done.store(true);
-  pthread_kill(second.native_handle(), SIGTERM);
+  pthread_kill(second.native_handle(), SIGTERM);  // wakes its sigwait
   second.join();
-  server->Stop();
   return OkStatus();
 }
 
