@@ -22,23 +22,30 @@ constexpr int64_t kPieceBytes = 256 << 10;
 // A piece of prefill does about this many multiply-adds (also tens of µs).
 constexpr int64_t kPieceProducts = 16 << 20;
 // Rows of one piece: their activations stay in L2 while the piece walks its panels.
-constexpr int64_t kPieceRows = 512;
+constexpr int64_t kPieceInputBytes = 1 << 20;
+
+// Bodies may read whole tiles of 16 rows where a block has fewer, and ignore what they get.
+constexpr int64_t kSlackBytes = 4096;
 
 /// How one task of a call is cut.
 struct Cut {
   int32_t panels = 0;  // of the matrix
+  int64_t piece_rows = kTileRows;
   int32_t piece_panels = 1;
   int64_t row_pieces = 1;
   int64_t panel_pieces() const { return (panels + piece_panels - 1) / piece_panels; }
   int64_t pieces() const { return panel_pieces() * row_pieces; }
 };
 
-Cut CutTask(const PackedMatrix& w, int64_t rows, int threads) {
+Cut CutTask(const PackedMatrix& w, const RoundedRows::Impl& x, int threads) {
   Cut cut;
   cut.panels = w.panels();
-  cut.row_pieces = std::max<int64_t>(1, (rows + kPieceRows - 1) / kPieceRows);
+  cut.piece_rows = std::clamp<int64_t>(
+      kPieceInputBytes / std::max<int64_t>(1, x.code_bytes) / kTileRows * kTileRows, 4 * kTileRows,
+      kMaxPieceRows);
+  cut.row_pieces = (x.rows + cut.piece_rows - 1) / cut.piece_rows;
   const int64_t by_bytes = kPieceBytes / static_cast<int64_t>(w.panel_bytes());
-  const int64_t products = std::min(rows, kPieceRows) * kPanelRows * w.cols;
+  const int64_t products = std::min(x.rows, cut.piece_rows) * kPanelRows * w.cols;
   const int64_t by_work = kPieceProducts / std::max<int64_t>(1, products);
   // At least four pieces a thread, so that the last one is short.
   const int64_t by_threads = cut.panels / (4 * threads);
@@ -78,7 +85,7 @@ void RoundedRows::Impl::Resize(int64_t new_rows, int64_t new_cols, ActRounding n
   const int64_t codes_size = RoundUp(rows * code_bytes, 64);
   const int64_t scale_size = RoundUp(rows * scales * 4, 64);
   const int64_t sums_size = RoundUp(rows * sums * 4, 64);
-  const auto needed = static_cast<size_t>(codes_size + scale_size + 2 * sums_size);
+  const auto needed = static_cast<size_t>(codes_size + scale_size + 6 * sums_size + kSlackBytes);
   if (needed > memory.size()) {
     auto grown = HugeBuffer::Allocate(needed);
     CHECK(grown.has_value());
@@ -88,14 +95,17 @@ void RoundedRows::Impl::Resize(int64_t new_rows, int64_t new_cols, ActRounding n
   scale = reinterpret_cast<float*>(codes + codes_size);
   u = reinterpret_cast<float*>(codes + codes_size + scale_size);
   asum = reinterpret_cast<int32_t*>(codes + codes_size + scale_size + sums_size);
+  parts = reinterpret_cast<int32_t*>(codes + codes_size + scale_size + 2 * sums_size);
 }
 
 const LinearTable& LinearTableFor(Isa isa) {
   switch (isa) {
-    case Isa::kRef:
-    case Isa::kAvx2:
-    case Isa::kAvx512:
     case Isa::kAmx:
+      return kLinearAmx;
+    case Isa::kAvx512:
+      return kLinearAvx512;
+    case Isa::kAvx2:
+    case Isa::kRef:
       break;
   }
   return kLinearRef;
@@ -123,12 +133,12 @@ void MultiplyRows(const LinearTable& table, ThreadPool& pool, std::span<const Ma
   int64_t pieces = 0;
   for (const MatmulTask& task : tasks) {
     CHECK(task.weight->cols == impl.cols && RoundingValid(task.weight->type, impl.rounding));
-    pieces += CutTask(*task.weight, impl.rows, pool.size()).pieces();
+    pieces += CutTask(*task.weight, impl, pool.size()).pieces();
   }
   const auto multiply = table.multiply;
   pool.ParallelFor(pieces, [&](int64_t index, int) {
     for (const MatmulTask& task : tasks) {
-      const Cut cut = CutTask(*task.weight, impl.rows, pool.size());
+      const Cut cut = CutTask(*task.weight, impl, pool.size());
       if (index >= cut.pieces()) {
         index -= cut.pieces();
         continue;
@@ -138,8 +148,8 @@ void MultiplyRows(const LinearTable& table, ThreadPool& pool, std::span<const Ma
       piece.x = &impl;
       piece.panel_begin = static_cast<int32_t>(index % cut.panel_pieces()) * cut.piece_panels;
       piece.panel_end = std::min(cut.panels, piece.panel_begin + cut.piece_panels);
-      piece.row_begin = index / cut.panel_pieces() * kPieceRows;
-      piece.row_end = std::min(impl.rows, piece.row_begin + kPieceRows);
+      piece.row_begin = index / cut.panel_pieces() * cut.piece_rows;
+      piece.row_end = std::min(impl.rows, piece.row_begin + cut.piece_rows);
       piece.bias = task.bias;
       piece.residual = task.residual;
       piece.y = task.y;

@@ -17,9 +17,10 @@
 
 namespace ballast {
 
-inline constexpr int kGroup = 32;       // columns that share a weight scale
-inline constexpr int kBlockGroups = 8;  // groups that share a wide activation scale
-inline constexpr int kTileRows = 16;    // input rows of a block
+inline constexpr int kGroup = 32;          // columns that share a weight scale
+inline constexpr int kBlockGroups = 8;     // groups that share a wide activation scale
+inline constexpr int kTileRows = 16;       // input rows of a block
+inline constexpr int kMaxPieceRows = 512;  // input rows of a piece: bodies size their scratch by it
 
 /// Rounded rows: blocks of up to 16 input rows, in a block group-major and then row-minor, so that
 /// a block is an AMX A tile a group, and a single row is contiguous. A block of n rows holds
@@ -27,6 +28,7 @@ inline constexpr int kTileRows = 16;    // input rows of a block
 ///   float   [cols][n] f32 instead of codes
 ///   scale   int8: [groups][n]; int12, int16: [groups / 8][n]
 ///   u, asum [groups][n]  (scale · asum, and asum itself)
+///   parts   [groups][n][4] sums of 16 codes: int8 {a first half, second, 0, 0}; wide {h, h, l, l}
 /// `groups` is padded to whole blocks of 256 columns; padding is zero.
 struct RoundedRows::Impl {
   ActRounding rounding = ActRounding::kFloat;
@@ -39,6 +41,7 @@ struct RoundedRows::Impl {
   float* scale = nullptr;
   float* u = nullptr;
   int32_t* asum = nullptr;
+  int32_t* parts = nullptr;
   HugeBuffer memory;
 
   /// Lays out the arrays for [rows, cols]; grows `memory` if needed and never shrinks it.
@@ -51,6 +54,21 @@ struct RoundedRows::Impl {
     return static_cast<int>(rows - first < kTileRows ? rows - first : kTileRows);
   }
 };
+
+/// The arrays of one block, positioned at its first row.
+struct RoundedBlock {
+  const std::byte* codes;
+  const float* scale;
+  const float* u;
+  const int32_t* asum;
+  const int32_t* parts;
+  int n;  // rows of the block: the minor stride of every array
+};
+
+inline RoundedBlock BlockAt(const RoundedRows::Impl& x, int64_t first) {
+  return {x.codes + first * x.code_bytes, x.scale + first * x.scales,     x.u + first * x.groups,
+          x.asum + first * x.groups,      x.parts + first * x.groups * 4, x.BlockRows(first)};
+}
 
 /// One piece of a linear layer: panels [panel_begin, panel_end) for input rows [row_begin,
 /// row_end). row_begin is a multiple of 16.
@@ -77,6 +95,11 @@ struct LinearTable {
   /// Row `row` of `w` as fp32 into out [cols].
   void (*dequantize_row)(const PackedMatrix& w, int32_t row, float* out) noexcept;
 };
+
+namespace ref {
+/// LinearTable::dequantize_row of every ISA: a lookup of a few µs gains nothing from vectors.
+void DequantizeRow(const PackedMatrix& w, int32_t row, float* out) noexcept;
+}  // namespace ref
 
 const LinearTable& LinearTableFor(Isa isa);
 

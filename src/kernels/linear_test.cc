@@ -230,6 +230,7 @@ TEST_P(LinearBodies, RoundsLikeTheReference) {
         EXPECT_EQ(0, std::memcmp(a.scale, b.scale, static_cast<size_t>(rows * a.scales * 4)));
         if (rounding == ActRounding::kFloat) continue;
         EXPECT_EQ(0, std::memcmp(a.u, b.u, static_cast<size_t>(rows * a.groups * 4)));
+        EXPECT_EQ(0, std::memcmp(a.parts, b.parts, static_cast<size_t>(rows * a.groups * 16)));
         EXPECT_EQ(0, std::memcmp(a.asum, b.asum, static_cast<size_t>(rows * a.groups * 4)));
       }
     }

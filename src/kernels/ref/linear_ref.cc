@@ -279,12 +279,14 @@ void RoundRowInt8(const float* x, int64_t first, int t, int n, RoundedRows::Impl
     const int64_t left = std::clamp<int64_t>(out->cols - g * kGroup, 0, kGroup);
     const float scale = RoundBlock(x + (left > 0 ? g * kGroup : 0), left, 127.0f, a, kGroup);
     std::byte* codes = out->codes + first * out->code_bytes + (g * n + t) * kGroup;
-    int32_t sum = 0;
+    const int64_t at = first * out->groups + g * n + t;
+    int32_t* parts = out->parts + 4 * at;
+    std::fill_n(parts, 4, 0);
     for (int c = 0; c < kGroup; ++c) {
       codes[c] = static_cast<std::byte>(a[c]);
-      sum += a[c];
+      parts[c / 16] += a[c];
     }
-    const int64_t at = first * out->groups + g * n + t;
+    const int32_t sum = parts[0] + parts[1];
     out->scale[at] = scale;
     out->asum[at] = sum;
     out->u[at] = scale * static_cast<float>(sum);
@@ -303,15 +305,20 @@ void RoundRowWide(const float* x, int64_t first, int t, int n, RoundedRows::Impl
     for (int i = 0; i < kBlockGroups; ++i) {
       const int64_t g = b * kBlockGroups + i;
       std::byte* codes = out->codes + first * out->code_bytes + (g * n + t) * 2 * kGroup;
+      const int64_t at = first * out->groups + g * n + t;
+      int32_t* parts = out->parts + 4 * at;
+      std::fill_n(parts, 4, 0);
       int32_t sum = 0;
       for (int c = 0; c < kGroup; ++c) {
         const int32_t value = a[i * kGroup + c];
         const int32_t high = (value + (1 << (shift - 1))) >> shift;
         codes[c] = static_cast<std::byte>(high);
-        codes[kGroup + c] = static_cast<std::byte>(value - high * (1 << shift));
+        const int32_t low = value - high * (1 << shift);
+        codes[kGroup + c] = static_cast<std::byte>(low);
+        parts[c / 16] += high;
+        parts[2 + c / 16] += low;
         sum += value;
       }
-      const int64_t at = first * out->groups + g * n + t;
       out->asum[at] = sum;
       out->u[at] = scale * static_cast<float>(sum);
     }
@@ -349,6 +356,8 @@ float Weight(DType type, const Group& group, const std::byte* unit, int g, int r
   return group.d[row] * q;
 }
 
+}  // namespace
+
 void DequantizeRow(const PackedMatrix& w, int32_t row, float* out) noexcept {
   const std::byte* data = w.data + static_cast<size_t>(row / kPanelRows) * w.panel_bytes();
   const int lane = row % kPanelRows, unit_columns = Unit(w.type).columns;
@@ -369,7 +378,6 @@ void DequantizeRow(const PackedMatrix& w, int32_t row, float* out) noexcept {
   }
 }
 
-}  // namespace
 }  // namespace ref
 
 const LinearTable kLinearRef = {ref::Round, ref::Multiply, ref::DequantizeRow};

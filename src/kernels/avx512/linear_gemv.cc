@@ -1,0 +1,308 @@
+// Role: AVX-512 VNNI products of one to four input rows: memory-bound decode. Each panel is read
+// once, prefetched, unpacked in registers and used for all rows at hand. Thread: as
+// kernels/linear.h. Invariant: bits of ref/linear_ref.cc.
+#include "kernels/avx512/linear_gemv.h"
+
+#include "kernels/avx512/linear_codes.h"
+
+KERNEL_BEGIN(KERNEL_TARGET_AVX512)
+namespace ballast {
+namespace avx512 {
+namespace {
+
+// About 170 ns at one core's bandwidth: memory latency under load.
+constexpr int kPrefetchBytes = 2560;
+
+/// How the codes of a group become F (docs/arithmetic.md).
+enum class Way {
+  kInt8,   // one sum
+  kFused,  // int12 on 4-bit codes: Σ 16q·h + q·l in one sum
+  kWide,   // Σ q·h and Σ q·l apart
+};
+
+template <int kRows>
+struct Sums {
+  __m512 acc[kRows], mac[kRows], p[kRows];
+};
+
+/// The integer sums of one group: `high` alone for kInt8 and kFused.
+template <int kRows>
+struct Dots {
+  __m512i high[kRows], low[kRows];
+};
+
+template <Way W, int kRows>
+BALLAST_INLINE void AddDots(__m512i codes, const std::byte* a, Dots<kRows>* dots) {
+  constexpr int kBytes = W == Way::kInt8 ? kGroup : 2 * kGroup;
+#pragma GCC unroll 8
+  for (int t = 0; t < kRows; ++t) {
+    if constexpr (W == Way::kInt8) {
+      dots->high[t] = _mm512_dpbusd_epi32(dots->high[t], codes, BroadcastCodes(a + t * kBytes));
+    } else if constexpr (W == Way::kFused) {
+      const __m512i shifted = _mm512_slli_epi16(codes, 4);  // codes < 16: stays in its byte
+      dots->high[t] = _mm512_dpbusd_epi32(dots->high[t], shifted, BroadcastCodes(a + t * kBytes));
+      dots->low[t] =
+          _mm512_dpbusd_epi32(dots->low[t], codes, BroadcastCodes(a + t * kBytes + kGroup));
+    } else {
+      dots->high[t] = _mm512_dpbusd_epi32(dots->high[t], codes, BroadcastCodes(a + t * kBytes));
+      dots->low[t] =
+          _mm512_dpbusd_epi32(dots->low[t], codes, BroadcastCodes(a + t * kBytes + kGroup));
+    }
+  }
+}
+
+template <int kRows>
+BALLAST_INLINE void Clear(Dots<kRows>* dots) {
+#pragma GCC unroll 8
+  for (int t = 0; t < kRows; ++t) dots->high[t] = dots->low[t] = _mm512_setzero_si512();
+}
+
+/// F of one row: the exact sum, converted once.
+template <DType T, Way W>
+BALLAST_INLINE __m512 Combine(__m512i high, __m512i low, __m128i shift, int32_t asum) {
+  __m512i sum = high;
+  if constexpr (W == Way::kFused) sum = _mm512_add_epi32(high, low);
+  if constexpr (W == Way::kWide) sum = _mm512_add_epi32(_mm512_sll_epi32(high, shift), low);
+  if constexpr (Format<T>::kZero != 0) {
+    sum = _mm512_sub_epi32(sum, _mm512_set1_epi32(Format<T>::kZero * asum));
+  }
+  return _mm512_cvtepi32_ps(sum);
+}
+
+/// Exact Σ sc · (q − 32) · a of a Q6_K group from the dots of its halves.
+BALLAST_INLINE __m512 CombineHalves(__m512i first, __m512i second, const int32_t* sums,
+                                    __m512 scale0, __m512 scale1) {
+  const __m512 f0 = _mm512_cvtepi32_ps(_mm512_sub_epi32(first, _mm512_set1_epi32(32 * sums[0])));
+  const __m512 f1 = _mm512_cvtepi32_ps(_mm512_sub_epi32(second, _mm512_set1_epi32(32 * sums[1])));
+  return _mm512_fmadd_ps(scale0, f0, _mm512_mul_ps(scale1, f1));
+}
+
+/// Adds F to the row's running sum.
+template <Way W>
+BALLAST_INLINE void Accumulate(__m512 f, __m512 d, float scale, __m512* acc, __m512* p) {
+  if constexpr (W == Way::kInt8) {
+    *acc = _mm512_fmadd_ps(f, _mm512_mul_ps(d, _mm512_set1_ps(scale)), *acc);
+  } else {
+    *p = _mm512_fmadd_ps(f, d, *p);
+  }
+}
+
+/// What changes from group to group of one block of input rows.
+struct Cursor {
+  const std::byte* codes;
+  const float* scale;
+  const float* u;
+  const int32_t* asum;
+  const int32_t* parts;
+};
+
+template <DType T, Way W, int kRows>
+BALLAST_INLINE void AddMinimum(const std::byte* unit, int pair, int half, const float* u,
+                               Sums<kRows>* sums) {
+  if constexpr (Format<T>::kMinimum) {
+    const __m512 m = LoadMinimum<T>(unit, pair, half);
+#pragma GCC unroll 8
+    for (int t = 0; t < kRows; ++t) {
+      sums->mac[t] = _mm512_fmadd_ps(m, _mm512_set1_ps(u[t]), sums->mac[t]);
+    }
+  }
+}
+
+template <DType T, Way W, int kRows>
+BALLAST_INLINE void FinishGroup(const std::byte* unit, int pair, int half, const Dots<kRows>& dots,
+                                const Cursor& at, __m128i shift, Sums<kRows>* sums) {
+  const __m512 d = LoadScale<T>(unit, pair, half);
+#pragma GCC unroll 8
+  for (int t = 0; t < kRows; ++t) {
+    const __m512 f = Combine<T, W>(dots.high[t], dots.low[t], shift, at.asum[t]);
+    Accumulate<W>(f, d, at.scale[t], &sums->acc[t], &sums->p[t]);
+  }
+  AddMinimum<T, W>(unit, pair, half, at.u, sums);
+}
+
+/// One pair of groups of every format but Q6_K. `next` is the second group's cursor.
+template <DType T, Way W, int kRows>
+BALLAST_INLINE void AddPair(const std::byte* unit, int pair, const Cursor& at, const Cursor& next,
+                            __m128i shift, Sums<kRows>* sums) {
+  Dots<kRows> first, second;
+  Clear(&first);
+  Clear(&second);
+  __m512i a, b;
+#define BALLAST_STEP(J)                    \
+  LoadCodes<T, J>(unit, pair, &a, &b);     \
+  AddDots<W>(a, at.codes + 4 * J, &first); \
+  AddDots<W>(b, next.codes + 4 * J, &second);
+  BALLAST_STEP(0)
+  BALLAST_STEP(1)
+  BALLAST_STEP(2)
+  BALLAST_STEP(3)
+  BALLAST_STEP(4)
+  BALLAST_STEP(5)
+  BALLAST_STEP(6)
+  BALLAST_STEP(7)
+#undef BALLAST_STEP
+  FinishGroup<T, W>(unit, pair, 0, first, at, shift, sums);
+  FinishGroup<T, W>(unit, pair, 1, second, next, shift, sums);
+}
+
+/// The same for Q6_K, whose scales change at the middle of a group.
+template <Way W, int kRows>
+BALLAST_INLINE void FinishSix(const std::byte* unit, int pair, int half, const Dots<kRows>& x,
+                              const Dots<kRows>& y, const Cursor& at, float radix,
+                              Sums<kRows>* sums) {
+  const __m512 d = LoadHalves(unit);
+  const __m512 s0 = LoadSixScale(unit, pair, half, 0), s1 = LoadSixScale(unit, pair, half, 1);
+#pragma GCC unroll 8
+  for (int t = 0; t < kRows; ++t) {
+    __m512 f = CombineHalves(x.high[t], y.high[t], at.parts + 4 * t, s0, s1);
+    if constexpr (W != Way::kInt8) {
+      const __m512 low = CombineHalves(x.low[t], y.low[t], at.parts + 4 * t + 2, s0, s1);
+      f = _mm512_fmadd_ps(_mm512_set1_ps(radix), f, low);
+    }
+    Accumulate<W>(f, d, at.scale[t], &sums->acc[t], &sums->p[t]);
+  }
+}
+
+template <Way W, int kRows>
+BALLAST_INLINE void AddPairSix(const std::byte* unit, int pair, const Cursor& at,
+                               const Cursor& next, float radix, Sums<kRows>* sums) {
+  Dots<kRows> x0, x1, y0, y1;  // x: first half of the columns; 0, 1: group
+  Clear(&x0);
+  Clear(&x1);
+  Clear(&y0);
+  Clear(&y1);
+  __m512i a, b;
+#define BALLAST_STEP(J, D)                        \
+  LoadCodes<DType::kQ6_K, J>(unit, pair, &a, &b); \
+  AddDots<W>(a, at.codes + 4 * J, &D##0);         \
+  AddDots<W>(b, next.codes + 4 * J, &D##1);
+  BALLAST_STEP(0, x)
+  BALLAST_STEP(1, x)
+  BALLAST_STEP(2, x)
+  BALLAST_STEP(3, x)
+  BALLAST_STEP(4, y)
+  BALLAST_STEP(5, y)
+  BALLAST_STEP(6, y)
+  BALLAST_STEP(7, y)
+#undef BALLAST_STEP
+  FinishSix<W>(unit, pair, 0, x0, y0, at, radix, sums);
+  FinishSix<W>(unit, pair, 1, x1, y1, next, radix, sums);
+}
+
+template <int kBytes>
+BALLAST_INLINE void Prefetch(const std::byte* at) {
+#pragma GCC unroll 32
+  for (int i = 0; i < kBytes; i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(at) + kPrefetchBytes + i, _MM_HINT_T0);
+  }
+}
+
+/// Rows [t, t + kRows) of a block against one panel.
+template <DType T, Way W, int kRows>
+void MultiplyPanel(const LinearPiece& piece, int32_t panel, const RoundedBlock& block, int t,
+                   int64_t row) {
+  using F = Format<T>;
+  constexpr int kBytes = W == Way::kInt8 ? kGroup : 2 * kGroup;
+  const PackedMatrix& w = *piece.weight;
+  const std::byte* unit = w.data + static_cast<size_t>(panel) * w.panel_bytes();
+  const int pairs = w.units() * F::kUnitPairs;
+  const int n = block.n;
+  const bool twelve = piece.x->rounding == ActRounding::kInt12;
+  const __m128i shift = _mm_cvtsi32_si128(twelve ? 4 : 8);
+  const float radix = twelve ? 16.0f : 256.0f;
+  const float* block_scale = block.scale + t;
+  Cursor at{block.codes + t * kBytes, block.scale + t, block.u + t, block.asum + t,
+            block.parts + 4 * t};
+  Sums<kRows> sums;
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+    sums.acc[i] = sums.mac[i] = sums.p[i] = _mm512_setzero_ps();
+  }
+  for (int index = 0; index < pairs; ++index) {
+    const int pair = F::kUnitPairs == 1 ? 0 : index % F::kUnitPairs;
+    Prefetch<F::kUnitBytes / F::kUnitPairs>(unit + pair * (F::kUnitBytes / F::kUnitPairs));
+    const Cursor next{at.codes + n * kBytes, at.scale + n, at.u + n, at.asum + n, at.parts + 4 * n};
+    if constexpr (F::kSix) {
+      AddPairSix<W>(unit, pair, at, next, radix, &sums);
+    } else {
+      AddPair<T, W>(unit, pair, at, next, shift, &sums);
+    }
+    at = {next.codes + n * kBytes, next.scale + n, next.u + n, next.asum + n, next.parts + 4 * n};
+    if (F::kUnitPairs == 1 || pair == F::kUnitPairs - 1) unit += F::kUnitBytes;
+    if (W != Way::kInt8 && (index % 4 == 3 || index + 1 == pairs)) {
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) {
+        sums.acc[i] = _mm512_fmadd_ps(_mm512_set1_ps(block_scale[i]), sums.p[i], sums.acc[i]);
+        sums.p[i] = _mm512_setzero_ps();
+      }
+      block_scale += n;
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+    const __m512 y = F::kMinimum ? _mm512_add_ps(sums.acc[i], sums.mac[i]) : sums.acc[i];
+    StoreRow(piece, panel, row + i, y);
+  }
+}
+
+template <DType T, Way W>
+void MultiplyBlock(const LinearPiece& piece, int64_t first) {
+  const RoundedBlock block = BlockAt(*piece.x, first);
+  for (int32_t panel = piece.panel_begin; panel < piece.panel_end; ++panel) {
+    for (int t = 0; t < block.n; t += 4) {
+      switch (block.n - t) {
+        case 1:
+          MultiplyPanel<T, W, 1>(piece, panel, block, t, first + t);
+          break;
+        case 2:
+          MultiplyPanel<T, W, 2>(piece, panel, block, t, first + t);
+          break;
+        case 3:
+          MultiplyPanel<T, W, 3>(piece, panel, block, t, first + t);
+          break;
+        default:
+          MultiplyPanel<T, W, 4>(piece, panel, block, t, first + t);
+      }
+    }
+  }
+}
+
+template <DType T>
+void MultiplyRounding(const LinearPiece& piece, int64_t first) {
+  if (piece.x->rounding == ActRounding::kInt8) return MultiplyBlock<T, Way::kInt8>(piece, first);
+  if constexpr (Format<T>::kFour) {
+    if (piece.x->rounding == ActRounding::kInt12) {
+      return MultiplyBlock<T, Way::kFused>(piece, first);
+    }
+  }
+  MultiplyBlock<T, Way::kWide>(piece, first);
+}
+
+}  // namespace
+
+void GemvBlock(const LinearPiece& piece, int64_t first) noexcept {
+  switch (piece.weight->type) {
+    case DType::kQ8_0:
+      return MultiplyRounding<DType::kQ8_0>(piece, first);
+    case DType::kQ4_0:
+      return MultiplyRounding<DType::kQ4_0>(piece, first);
+    case DType::kQ4_1:
+      return MultiplyRounding<DType::kQ4_1>(piece, first);
+    case DType::kQ5_0:
+      return MultiplyRounding<DType::kQ5_0>(piece, first);
+    case DType::kQ5_1:
+      return MultiplyRounding<DType::kQ5_1>(piece, first);
+    case DType::kQ4_K:
+      return MultiplyRounding<DType::kQ4_K>(piece, first);
+    case DType::kQ5_K:
+      return MultiplyRounding<DType::kQ5_K>(piece, first);
+    case DType::kQ6_K:
+      return MultiplyRounding<DType::kQ6_K>(piece, first);
+    default:
+      return;
+  }
+}
+
+}  // namespace avx512
+}  // namespace ballast
+KERNEL_END
