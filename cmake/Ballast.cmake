@@ -22,7 +22,7 @@ set(BALLAST_FLAGS -Wall -Wextra -Wconversion -Werror -ffp-contract=off -fno-math
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports these inside its own intrinsics and libstdc++ headers.
   list(APPEND BALLAST_FLAGS -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow
-              -Wno-restrict -Wno-psabi)
+              -Wno-restrict -Wno-psabi -Wno-uninitialized)
 endif()
 if(BALLAST_SANITIZE)
   add_compile_options(-fsanitize=${BALLAST_SANITIZE} -fno-omit-frame-pointer -g)
