@@ -105,6 +105,7 @@ const LinearTable& LinearTableFor(Isa isa) {
     case Isa::kAvx512:
       return kLinearAvx512;
     case Isa::kAvx2:
+      return kLinearAvx2;
     case Isa::kRef:
       break;
   }
