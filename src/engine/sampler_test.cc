@@ -31,8 +31,8 @@ std::vector<float> RandomLogits(size_t n, float spread, uint64_t seed) {
 }
 
 // The definition, without any shortcut: sort everything, cut, add noise to what is left.
-TokenId SlowSample(const std::vector<float>& logits, const SamplingParams& params,
-                   int64_t position, size_t* kept = nullptr) {
+TokenId SlowSample(const std::vector<float>& logits, const SamplingParams& params, int64_t position,
+                   size_t* kept = nullptr) {
   std::vector<std::pair<float, TokenId>> all;
   for (size_t i = 0; i < logits.size(); ++i) {
     all.push_back({logits[i] / params.temperature, static_cast<TokenId>(i)});
@@ -54,7 +54,8 @@ TokenId SlowSample(const std::vector<float>& logits, const SamplingParams& param
     all.resize(n);
   }
   while (all.size() > 1 && params.min_p > 0 &&
-         static_cast<double>(all.back().first) < top + std::log(static_cast<double>(params.min_p))) {
+         static_cast<double>(all.back().first) <
+             top + std::log(static_cast<double>(params.min_p))) {
     all.pop_back();
   }
   if (kept != nullptr) *kept = all.size();
@@ -73,8 +74,8 @@ TokenId SlowSample(const std::vector<float>& logits, const SamplingParams& param
 TEST(NaturalLogTest, AgreesWithTheLibrary) {
   Rng rng(5);
   for (int i = 0; i < 100000; ++i) {
-    const double x = std::ldexp(0.5 + static_cast<double>(rng.Uniform()),
-                                static_cast<int>(rng.Below(80)) - 60);
+    const double x =
+        std::ldexp(0.5 + static_cast<double>(rng.Uniform()), static_cast<int>(rng.Below(80)) - 60);
     const double want = std::log(x);
     ASSERT_NEAR(NaturalLog(x), want, 1e-13 * std::max(1.0, std::abs(want))) << x;
   }
