@@ -193,6 +193,8 @@ TEST(EngineBatchTest, DeadlinesEndQueuedAndRunningRequests) {
   FakeModelOptions model;
   model.clock = &clock;
   model.step_ms = 10;
+  Gate gate;
+  model.on_step = gate.Hook();
   EngineOptions options;
   options.max_sequences = 1;
   TestEngine engine = MakeEngine(model, options);
@@ -202,6 +204,7 @@ TEST(EngineBatchTest, DeadlinesEndQueuedAndRunningRequests) {
   queued.deadline_ms = 50;
   const auto first = engine.Submit(running);
   const auto second = engine.Submit(queued);
+  gate.Open();
   ASSERT_TRUE(first->Wait());
   ASSERT_TRUE(second->Wait());
   EXPECT_EQ(first->finish->reason, FinishReason::kDeadline);

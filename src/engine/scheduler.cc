@@ -11,6 +11,8 @@ namespace ballast {
 
 namespace {
 
+constexpr size_t kRememberedTenants = 1024;
+
 int64_t PagesFor(int64_t tokens) { return CeilDiv(tokens, int64_t{kPageTokens}); }
 
 bool Older(const std::unique_ptr<Sequence>& a, const std::unique_ptr<Sequence>& b) {
@@ -33,16 +35,21 @@ std::unique_ptr<Sequence> TakeById(Container* container, RequestId id) {
 Scheduler::Scheduler(SchedulerOptions options, KvCache* kv) : options_(options), kv_(kv) {}
 
 void Scheduler::Enqueue(std::unique_ptr<Sequence> sequence) {
-  const std::string& name = sequence->request().tenant;
-  auto found = tenants_.find(name);
-  if (found == tenants_.end()) {
-    // A tenant that comes back starts level with the least served one: no credit for being away.
-    int64_t served = tenants_.empty() ? 0 : std::numeric_limits<int64_t>::max();
-    for (const auto& [other, tenant] : tenants_) served = std::min(served, tenant.served_tokens);
-    found = tenants_.emplace(name, Tenant{}).first;
-    found->second.served_tokens = served;
-  }
-  found->second.waiting.push_back(std::move(sequence));
+  if (tenants_.size() >= kRememberedTenants) ForgetIdleTenants();
+  Tenant& tenant = TenantOf(*sequence);
+  // Start-time fair queueing: being away gives no credit, and having been served gives a debt only
+  // towards those who were there at the time.
+  if (tenant.idle()) tenant.served_tokens = std::max(tenant.served_tokens, virtual_time_);
+  tenant.waiting.push_back(std::move(sequence));
+}
+
+// Forgets first those that would start at the present virtual time anyway.
+void Scheduler::ForgetIdleTenants() {
+  std::erase_if(tenants_, [this](const auto& entry) {
+    return entry.second.idle() && entry.second.served_tokens <= virtual_time_;
+  });
+  if (tenants_.size() < kRememberedTenants) return;
+  std::erase_if(tenants_, [](const auto& entry) { return entry.second.idle(); });
 }
 
 int64_t Scheduler::waiting_new() const {
@@ -91,7 +98,7 @@ void Scheduler::AdmitOne(std::unique_ptr<Sequence> sequence, int64_t now_ns) {
   sequence->kv = kv_->NewSequence();
   sequence->computed = 0;
   if (sequence->admitted_ns == 0) sequence->admitted_ns = now_ns;
-  ++TenantOf(*sequence).admitted;
+  if (sequence->preemptions == 0) ++TenantOf(*sequence).started;
   const auto place = std::upper_bound(running_.begin(), running_.end(), sequence, Older);
   running_.insert(place, std::move(sequence));
 }
@@ -120,7 +127,6 @@ void Scheduler::PreemptYoungest() {
   sequence->computed = 0;
   ++sequence->preemptions;
   ++preempted_total_;
-  --TenantOf(*sequence).admitted;
   const auto place = std::upper_bound(preempted_.begin(), preempted_.end(), sequence, Older);
   preempted_.insert(place, std::move(sequence));
 }
@@ -205,32 +211,25 @@ void Scheduler::PlanPrefill(int32_t budget_rows, StepPlan* plan) {
 }
 
 void Scheduler::Charge(const StepPlan& plan) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const auto& [name, tenant] : tenants_) {
+    if (!tenant.idle()) least = std::min(least, tenant.served_tokens);
+  }
+  if (!plan.items.empty()) virtual_time_ = std::max(virtual_time_, least);
   for (const StepItem& item : plan.items) TenantOf(*item.sequence).served_tokens += item.rows;
-}
-
-void Scheduler::ReleaseTenant(const std::string& name) {
-  const auto found = tenants_.find(name);
-  if (found == tenants_.end() || found->second.admitted > 0 || !found->second.waiting.empty()) {
-    return;
-  }
-  for (const auto& sequence : preempted_) {
-    if (sequence->request().tenant == name) return;
-  }
-  tenants_.erase(found);
 }
 
 std::unique_ptr<Sequence> Scheduler::Remove(RequestId id) {
   std::unique_ptr<Sequence> sequence = TakeById(&running_, id);
+  if (sequence == nullptr) sequence = TakeById(&preempted_, id);
   if (sequence != nullptr) {
-    --TenantOf(*sequence).admitted;
+    --TenantOf(*sequence).started;
     sequence->kv.reset();
-  } else {
-    sequence = TakeById(&preempted_, id);
+    return sequence;
   }
   for (auto it = tenants_.begin(); sequence == nullptr && it != tenants_.end(); ++it) {
     sequence = TakeById(&it->second.waiting, id);
   }
-  if (sequence != nullptr) ReleaseTenant(sequence->request().tenant);
   return sequence;
 }
 

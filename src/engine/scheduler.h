@@ -75,8 +75,9 @@ class Scheduler {
  private:
   struct Tenant {
     std::deque<std::unique_ptr<Sequence>> waiting;
-    int64_t served_tokens = 0;
-    int64_t admitted = 0;
+    int64_t served_tokens = 0;  // its own virtual time
+    int64_t started = 0;        // admitted or preempted
+    bool idle() const { return waiting.empty() && started == 0; }
   };
 
   Tenant& TenantOf(const Sequence& sequence) { return tenants_[sequence.request().tenant]; }
@@ -85,7 +86,7 @@ class Scheduler {
   int64_t PromisedPages() const;
   void AdmitOne(std::unique_ptr<Sequence> sequence, int64_t now_ns);
   void PreemptYoungest();
-  void ReleaseTenant(const std::string& name);
+  void ForgetIdleTenants();
   /// Adds up to `rows` rows of `sequence`; returns the rows added (0: no pages).
   int32_t AddChunk(Sequence* sequence, int32_t rows, StepPlan* plan);
   std::vector<Sequence*> PrefillOrder();
@@ -93,6 +94,7 @@ class Scheduler {
   SchedulerOptions options_;
   KvCache* kv_;
   std::map<std::string, Tenant> tenants_;
+  int64_t virtual_time_ = 0;                         // of the least served busy tenant; monotone
   std::vector<std::unique_ptr<Sequence>> running_;   // ascending ids: oldest first
   std::deque<std::unique_ptr<Sequence>> preempted_;  // ascending ids
   int64_t preempted_total_ = 0;
