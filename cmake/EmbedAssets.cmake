@@ -8,10 +8,10 @@ set(index 0)
 foreach(file IN LISTS files)
   file(READ ${DIST}/${file} hex HEX)
   file(SHA256 ${DIST}/${file} hash)
-  string(REGEX REPLACE "(..)" "\\\\x\\1" escaped "${hex}")
-  # A literal a line: short enough for every compiler, long enough to be few.
-  string(REGEX REPLACE "((\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..)(\\\\x..))"
-         "\\1\"\n    \"" escaped "${escaped}")
+  # A literal a line: short enough for every compiler.
+  string(REGEX REPLACE "(................................)" "\\1|" escaped "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "\\\\x\\1" escaped "${escaped}")
+  string(REPLACE "|" "\"\n    \"" escaped "${escaped}")
   string(LENGTH "${hex}" digits)
   math(EXPR size "${digits} / 2")
   if(file MATCHES "\\.html$")

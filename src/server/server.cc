@@ -8,6 +8,7 @@ namespace {
 
 // What is already answered may take this long to reach its client.
 constexpr int64_t kFlushMs = 2'000;
+constexpr int64_t kStopFlushMs = 500;
 
 }  // namespace
 
@@ -52,7 +53,7 @@ void Server::Drain(int64_t timeout_ms) {
 
 void Server::Stop() {
   impl_->app.SetDraining();
-  impl_->http->Stop(0);
+  impl_->http->Stop(kStopFlushMs);
 }
 
 }  // namespace ballast
