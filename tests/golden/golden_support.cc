@@ -139,6 +139,14 @@ std::optional<std::string> FindModel(const std::string& name) {
   return path;
 }
 
+Isa TestIsa() {
+  if (const char* name = std::getenv("BALLAST_TEST_ISA"); name != nullptr) {
+    auto isa = ParseIsa(name);
+    if (isa.has_value() && IsaSupported(*isa)) return *isa;
+  }
+  return *BestIsa();
+}
+
 std::vector<Isa> SupportedIsas() {
   std::vector<Isa> isas;
   for (Isa isa : {Isa::kRef, Isa::kAvx2, Isa::kAvx512, Isa::kAmx}) {

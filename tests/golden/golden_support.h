@@ -35,6 +35,8 @@ Result<Golden> ReadGolden(const std::string& path);
 std::string GoldenDir();
 /// The .gguf of a catalogue name in the local cache ($BALLAST_HOME/models), if it is there.
 std::optional<std::string> FindModel(const std::string& name);
+/// The body that tests of real models run on: the best one, or $BALLAST_TEST_ISA.
+Isa TestIsa();
 /// Supported bodies, ref first.
 std::vector<Isa> SupportedIsas();
 

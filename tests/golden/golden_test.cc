@@ -28,7 +28,7 @@ class GoldenTest : public ::testing::Test {
     const auto path = FindModel(name);
     if (!path.has_value()) return nullptr;
     current_.reset();
-    auto loaded = Load(*path, *BestIsa(), UsableCores(), options);
+    auto loaded = Load(*path, TestIsa(), UsableCores(), options);
     EXPECT_TRUE(loaded.has_value()) << loaded.error().message;
     if (!loaded.has_value()) return nullptr;
     current_ = std::make_unique<LoadedModel>(std::move(*loaded));
