@@ -15,7 +15,12 @@ namespace ballast {
 
 inline constexpr int32_t kMaxHeadDim = 512;
 inline constexpr int kPagesPerSegment = kSegmentTokens / kPageTokens;
-inline constexpr int32_t kKvQmax = 32639;  // largest |a| of a rounded query (kv8)
+// Strides of the bodies' scratch: odd numbers of lines, so that the rows of a tile do not share L1
+// sets.
+inline constexpr int kQueryStride = kMaxHeadDim + 16;      // floats
+inline constexpr int kScoreStride = kSegmentTokens + 16;   // floats
+inline constexpr int kPlaneStride = 2 * kMaxHeadDim + 64;  // bytes of a rounded query: both planes
+inline constexpr int32_t kKvQmax = 32639;                  // largest |a| of a rounded query (kv8)
 
 /// One KV head's part of a kv8 record.
 struct Kv8Head {
@@ -76,7 +81,7 @@ struct AttentionTable {
   /// Merges state 2 into state 1 (both of segments, 1 the earlier); m2 = −∞ leaves state 1 alone.
   void (*merge)(float* m, float* l, float* o, float m2, float l2, const float* o2,
                 int32_t head_dim) noexcept;
-  /// o = o / l.
+  /// o = o · (1 / l).
   void (*finish)(float* o, float l, int32_t head_dim) noexcept;
   /// Writes tokens [slot, slot + rows) of one f16 record, slot + rows ≤ 64; strides in floats.
   void (*write_kv)(const float* k, const float* v, int64_t stride, int32_t rows, int32_t slot,

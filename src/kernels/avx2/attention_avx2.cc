@@ -17,19 +17,23 @@ namespace ballast {
 namespace avx2 {
 namespace {
 
-constexpr int kMaxTile = 6;  // 6 × 2 sums, 2 keys, 1 query: 15 registers
-constexpr int kDenseTile = 6;
+// 6 × 2 sums, 2 keys, 1 query: 15 registers.
+constexpr std::array kTileSizes = {1, 2, 3, 4, 5, 6};
 constexpr int TileBlocks(int pairs) { return pairs == 1 ? 4 : pairs <= 3 ? 2 : 1; }
 
 /// A rounded query as 16-bit numbers: for every four channels (a0, a2, a1, a3), so that the even
 /// and the odd bytes of four codes each meet one 32-bit word.
-inline void Kv8Pack(V scaled, int32_t d, std::byte* planes) {
+inline void Kv8Pack16(V scaled, int32_t d, std::byte* planes) {
   // packs works in 128-bit lanes: (lo.0, hi.0, lo.1, hi.1) → in order.
   __m256i a = _mm256_packs_epi32(_mm256_cvtps_epi32(scaled.lo), _mm256_cvtps_epi32(scaled.hi));
   a = _mm256_permute4x64_epi64(a, _MM_SHUFFLE(3, 1, 2, 0));
   const __m256i swap = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,  //
                                         0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(planes + 2 * d), _mm256_shuffle_epi8(a, swap));
+}
+inline void Kv8Pack(V first, V second, int32_t d, std::byte* planes) {
+  Kv8Pack16(first, d, planes);
+  Kv8Pack16(second, d + 16, planes);
 }
 
 inline __m256i Word(const std::byte* p) {
@@ -42,7 +46,6 @@ inline __m256i Word(const std::byte* p) {
 /// dim ≤ 256.
 template <int R>
 inline void Kv8Dots(const uint8_t* k, int32_t dim, const std::byte* planes, __m256i (&dots)[R][2]) {
-  constexpr int kStride = 2 * kMaxHeadDim;
   const __m256i even_bytes = _mm256_set1_epi16(0xFF);
   UNROLL for (int r = 0; r < R; ++r) dots[r][0] = dots[r][1] = _mm256_setzero_si256();
   for (int32_t d = 0; d < dim; d += 4, k += 64) {
@@ -51,7 +54,7 @@ inline void Kv8Dots(const uint8_t* k, int32_t dim, const std::byte* planes, __m2
       const __m256i even = _mm256_and_si256(codes, even_bytes);
       const __m256i odd = _mm256_srli_epi16(codes, 8);
       UNROLL for (int r = 0; r < R; ++r) {
-        const std::byte* a = planes + r * kStride + 2 * d;
+        const std::byte* a = planes + r * kPlaneStride + 2 * d;
         const __m256i sum =
             _mm256_add_epi32(_mm256_madd_epi16(even, Word(a)), _mm256_madd_epi16(odd, Word(a + 4)));
         dots[r][half] = _mm256_add_epi32(dots[r][half], sum);
@@ -73,7 +76,7 @@ inline __m256 SumToFloat(__m256i a, __m256i b) {
 /// exact, so one conversion gives what fma(256, H, L) gives.
 template <int R>
 void Kv8Scores(const uint8_t* k, int blocks, int32_t dim, const std::byte* planes,
-               const float* scale, const float* base, float* s) {
+               const float* scale, const float* base, float* s, const uint8_t* /*next*/) {
   for (int b = 0; b < blocks; ++b, k += dim * 16, s += 16) {
     __m256i dots[R][2], rest[R][2];
     Kv8Dots<R>(k, std::min(dim, 256), planes, dots);
@@ -82,7 +85,7 @@ void Kv8Scores(const uint8_t* k, int blocks, int32_t dim, const std::byte* plane
       for (int half = 0; half < 2; ++half) {
         const __m256 f = dim > 256 ? SumToFloat(dots[r][half], rest[r][half])
                                    : _mm256_cvtepi32_ps(dots[r][half]);
-        _mm256_storeu_ps(s + r * kSegmentTokens + 8 * half,
+        _mm256_storeu_ps(s + r * kScoreStride + 8 * half,
                          _mm256_fmadd_ps(_mm256_set1_ps(scale[r]), f, _mm256_set1_ps(base[r])));
       }
     }

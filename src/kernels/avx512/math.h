@@ -42,7 +42,7 @@ inline void StoreFirst(float* p, int n, V v) { _mm512_mask_storeu_ps(p, Lanes(0,
 
 inline V LoadF32(const float* p) { return _mm512_loadu_ps(p); }
 inline V LoadF32(const uint16_t* p) {
-  return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i*>(p)));
 }
 inline V LoadF32(const int8_t* p) {
   return _mm512_cvtepi32_ps(

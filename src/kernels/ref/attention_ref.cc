@@ -147,7 +147,8 @@ void Attend(const AttentionJob& job) noexcept {
 }
 
 void Finish(float* o, float l, int32_t head_dim) noexcept {
-  for (int d = 0; d < head_dim; ++d) o[d] = o[d] / l;
+  const float inverse = 1.0f / l;
+  for (int d = 0; d < head_dim; ++d) o[d] = o[d] * inverse;
 }
 
 void WriteKv(const float* k, const float* v, int64_t stride, int32_t rows, int32_t slot,
