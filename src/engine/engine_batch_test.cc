@@ -246,10 +246,18 @@ TEST(EngineBatchTest, AStreamKeepsItsPaceWhileAnotherPromptIsComputed) {
   model.clock = &clock;
   model.step_ms = 10;
   model.row_ms = 1;
+  int steps = 0;
+  std::binary_semaphore twenty_steps(0), submitted(0);
+  model.on_step = [&](const StepBatch&) {
+    if (++steps != 20) return;
+    twenty_steps.release();
+    submitted.acquire();
+  };
   TestEngine engine = MakeEngine(model);
   const auto stream = engine.Submit(MakeRequest(1, 16, 400));
-  ASSERT_TRUE(stream->WaitTokens(20));
+  twenty_steps.acquire();
   const auto prompt = engine.Submit(MakeRequest(2, 3000, 4));
+  submitted.release();
   ASSERT_TRUE(prompt->Wait());
   ASSERT_TRUE(stream->Wait());
   int64_t shared_steps = 0;

@@ -95,25 +95,29 @@ uint64_t TokenHash(uint64_t key, TokenId token) {
   return Mix64(key ^ static_cast<uint32_t>(token));
 }
 
-// z = x / T with NaN as -infinity, and the maximum of the block. Eight lanes of plain comparisons.
-float ScaleBlock(const float* x, size_t n, float temperature, float* z) {
-  float lanes[8];
-  std::fill(std::begin(lanes), std::end(lanes), kNegInf);
-  size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (size_t l = 0; l < 8; ++l) {
-      const float value = x[i + l] / temperature;
-      const float kept = value == value ? value : kNegInf;
-      z[i + l] = kept;
-      lanes[l] = kept > lanes[l] ? kept : lanes[l];
-    }
-  }
-  for (; i < n; ++i) {
+// z = x / T with NaN as -infinity; returns the maximum. Written so that compilers vectorise it.
+float ScaleBlock(const float* __restrict x, size_t n, float temperature, float* __restrict z) {
+  for (size_t i = 0; i < n; ++i) {
     const float value = x[i] / temperature;
     z[i] = value == value ? value : kNegInf;
-    lanes[0] = z[i] > lanes[0] ? z[i] : lanes[0];
   }
-  return *std::max_element(std::begin(lanes), std::end(lanes));
+  if (n < kBlock) return *std::max_element(z, z + n);
+  float lanes[8];
+  for (size_t l = 0; l < 8; ++l) lanes[l] = z[l];
+  for (size_t i = 8; i < kBlock; i += 8) {
+    for (size_t l = 0; l < 8; ++l) lanes[l] = z[i + l] > lanes[l] ? z[i + l] : lanes[l];
+  }
+  float best = lanes[0];
+  for (size_t l = 1; l < 8; ++l) best = lanes[l] > best ? lanes[l] : best;
+  return best;
+}
+
+float MassOfBlock(const float* __restrict z, size_t n, float max, float* __restrict mass) {
+  for (size_t i = 0; i < n; ++i) mass[i] = ExpNonPositive(z[i] - max);
+  float lanes[8] = {};
+  for (size_t i = 0; i < n; ++i) lanes[i % 8] += mass[i];
+  return ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) +
+         ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
 }  // namespace
@@ -188,13 +192,15 @@ void Sampler::Prepare(std::span<const float> logits, const SamplingParams& param
   const float* x = logits.data();
   const bool penalised = NeedsTokenCounts(params);
   if (penalised || !params.logit_bias.empty()) {
-    std::copy(logits.begin(), logits.end(), z_.begin());
-    x = z_.data();
-    for (const auto& [token, bias] : params.logit_bias) z_[static_cast<size_t>(token)] += bias;
+    scratch_.assign(logits.begin(), logits.end());
+    x = scratch_.data();
+    for (const auto& [token, bias] : params.logit_bias) {
+      scratch_[static_cast<size_t>(token)] += bias;
+    }
   }
   if (penalised) {
     for (const auto& [token, count] : counts.output_counts()) {
-      float& value = z_[static_cast<size_t>(token)];
+      float& value = scratch_[static_cast<size_t>(token)];
       const float penalty = params.repetition_penalty;
       value = value > 0 ? value / penalty : value * penalty;
       const float times = static_cast<float>(count);
@@ -228,9 +234,9 @@ void Sampler::SelectTop(int64_t k) {
   const size_t count = static_cast<size_t>(std::min<int64_t>(k, static_cast<int64_t>(z_.size())));
   float bound = kNegInf;
   if (block_max_.size() > count) {
-    scratch_.assign(block_max_.begin(), block_max_.end());
-    const auto nth = scratch_.begin() + static_cast<ptrdiff_t>(count - 1);
-    std::nth_element(scratch_.begin(), nth, scratch_.end(), std::greater<float>());
+    bounds_.assign(block_max_.begin(), block_max_.end());
+    const auto nth = bounds_.begin() + static_cast<ptrdiff_t>(count - 1);
+    std::nth_element(bounds_.begin(), nth, bounds_.end(), std::greater<float>());
     bound = *nth;
   }
   for (size_t b = 0; b < block_max_.size(); ++b) {
@@ -248,18 +254,13 @@ void Sampler::SelectTop(int64_t k) {
   std::sort(list_.begin(), list_.end(), Before);
 }
 
+// Masses relative to the best token, into scratch_, and their sum.
 double Sampler::TotalMass() {
+  scratch_.resize(z_.size());
   double total = 0;
   for (size_t first = 0; first < z_.size(); first += kBlock) {
-    if (max_ - block_max_[first / kBlock] > 80.0f) continue;  // below 2^-115 of the best
     const size_t n = std::min(kBlock, z_.size() - first);
-    float lanes[8] = {};
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-      for (size_t l = 0; l < 8; ++l) lanes[l] += ExpNonPositive(z_[first + i + l] - max_);
-    }
-    for (; i < n; ++i) lanes[0] += ExpNonPositive(z_[first + i] - max_);
-    for (const float lane : lanes) total += static_cast<double>(lane);
+    total += static_cast<double>(MassOfBlock(z_.data() + first, n, max_, scratch_.data() + first));
   }
   return total;
 }
@@ -278,26 +279,32 @@ bool Sampler::CutListByMass(double limit) {
 }
 
 // The nucleus of a flat distribution: a histogram of masses finds the narrow band in which the
-// border lies; only that band is sorted.
+// border lies; only that band is sorted. REQUIRES: scratch_ holds the masses.
 Sampler::Cut Sampler::CutAllByMass(double limit) {
   constexpr size_t kBins = 4096;
   constexpr float kPerUnit = 128;
-  std::vector<double> mass(kBins, 0.0);
+  histogram_.assign(kBins, 0.0);
   const auto bin_of = [&](float z) {
     const float offset = (max_ - z) * kPerUnit;
     return offset < static_cast<float>(kBins - 1) ? static_cast<size_t>(offset) : kBins - 1;
   };
-  for (const float z : z_) mass[bin_of(z)] += static_cast<double>(ExpNonPositive(z - max_));
+  for (size_t i = 0; i < z_.size(); ++i) {
+    histogram_[bin_of(z_[i])] += static_cast<double>(scratch_[i]);
+  }
   double above = 0;
   size_t bin = 0;
-  while (bin + 1 < kBins && above + mass[bin] < limit) above += mass[bin++];
+  while (bin + 1 < kBins && above + histogram_[bin] < limit) above += histogram_[bin++];
   list_.clear();
-  for (size_t i = 0; i < z_.size(); ++i) {
-    if (bin_of(z_[i]) == bin) list_.push_back({z_[i], static_cast<TokenId>(i)});
+  for (size_t b = 0; b < block_max_.size(); ++b) {
+    if (bin_of(block_max_[b]) > bin) continue;
+    const size_t end = std::min((b + 1) * kBlock, z_.size());
+    for (size_t i = b * kBlock; i < end; ++i) {
+      if (bin_of(z_[i]) == bin) list_.push_back({z_[i], static_cast<TokenId>(i)});
+    }
   }
   std::sort(list_.begin(), list_.end(), Before);
-  if (!CutListByMass(limit - above) && list_.empty())
-    return {kNegInf, std::numeric_limits<TokenId>::max()};
+  CutListByMass(limit - above);  // rounding may leave it whole
+  if (list_.empty()) return {kNegInf, std::numeric_limits<TokenId>::max()};
   return {list_.back().z, list_.back().id};
 }
 

@@ -77,7 +77,9 @@ class Sampler {
 
   std::vector<float> z_;          // [vocab]
   std::vector<float> block_max_;  // [blocks]
-  std::vector<float> scratch_;
+  std::vector<float> scratch_;    // [vocab] penalised logits, then masses
+  std::vector<float> bounds_;     // [blocks]
+  std::vector<double> histogram_;
   std::vector<Candidate> list_;
   float max_ = 0;
 };
