@@ -40,7 +40,10 @@ inline std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
+/// Replaces the file. Removed first: truncating one in place makes some file systems flush it.
 inline void WriteAll(const std::string& path, std::string_view bytes) {
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
   std::ofstream(path, std::ios::binary | std::ios::trunc)
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
