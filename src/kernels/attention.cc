@@ -21,6 +21,7 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr int32_t kItemPairs = 128;     // pairs of an item when rows are many
+constexpr int32_t kTilePairs = 14;      // what the AVX-512 bodies take at once
 constexpr int32_t kMaxItemPairs = 256;  // bound of the arrays of an item
 constexpr double kFlopsPerNs = 80;      // of one thread, for sizing only
 constexpr double kBytesPerNs = 13;
@@ -72,12 +73,14 @@ Span Segments(const AttentionTask& task, const AttentionShape& shape, int32_t ro
   return {first / kSegmentTokens, last / kSegmentTokens + 1};
 }
 
-/// Rows of a task that one item takes together.
+/// Rows of a task that one item takes together: whole tiles where that is possible.
 int32_t BlockRows(const AttentionTask& task, int32_t group) {
-  const int32_t rows = std::max(1, kItemPairs / group);
-  if (task.rows <= rows) return task.rows;
-  const int32_t blocks = (task.rows + rows - 1) / rows;
-  return (task.rows + blocks - 1) / blocks;
+  const int32_t most = std::max(1, kItemPairs / group);
+  if (task.rows <= most) return task.rows;
+  for (int32_t rows = most; rows > most / 2; --rows) {
+    if (rows * group % kTilePairs == 0) return rows;
+  }
+  return most;
 }
 
 void PlanTask(const AttentionTask& task, const AttentionShape& shape, double target_ns,
