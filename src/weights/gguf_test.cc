@@ -51,6 +51,23 @@ class GgufTest : public testing::Test {
     WriteAll(path_, bytes);
     return GgufFile::Open(path_);
   }
+  // A wrong field and a part of the message that must come of it.
+  struct Case {
+    std::string_view message;
+    std::function<void(Recipe*)> spoil;
+  };
+  void ExpectRefusals(std::span<const Case> cases) {
+    for (const Case& c : cases) {
+      Recipe recipe;
+      c.spoil(&recipe);
+      const auto file = OpenBytes(recipe.Build());
+      ASSERT_FALSE(file.has_value()) << "accepted: " << c.message;
+      EXPECT_NE(file.error().message.find(c.message), std::string::npos)
+          << "wanted \"" << c.message << "\", got \"" << file.error().message << "\"";
+      EXPECT_NE(file.error().message.find(path_), std::string::npos) << file.error().message;
+    }
+  }
+
   TempDir dir_;
   std::string path_ = dir_ / "model.gguf";
 };
@@ -76,15 +93,8 @@ TEST_F(GgufTest, ReadsTheSmallFile) {
   }
 }
 
-TEST_F(GgufTest, RefusesEachWrongField) {
-  struct Case {
-    std::string_view message;
-    std::function<void(Recipe*)> spoil;
-  };
+TEST_F(GgufTest, RefusesEachWrongHeaderField) {
   const std::string twice = Key("general.architecture", 8, ByteWriter().Text("x"));
-  const auto tensor = [](std::string_view name, uint64_t offset) {
-    return ByteWriter().Text(name).U32(1).U64(8).U32(0).U64(offset).bytes();
-  };
   const auto key = [](Recipe* r, const std::string& bytes) {
     r->extra_keys = bytes;
     r->keys = 2;
@@ -119,6 +129,15 @@ TEST_F(GgufTest, RefusesEachWrongField) {
        [&](Recipe* r) { key(r, Key("general.alignment", 8, ByteWriter().Text("32"))); }},
       {"split files",
        [&](Recipe* r) { key(r, Key("split.count", 2, ByteWriter().Raw(uint16_t{3}))); }},
+  };
+  ExpectRefusals(cases);
+}
+
+TEST_F(GgufTest, RefusesEachWrongTensorField) {
+  const auto tensor = [](std::string_view name, uint64_t offset) {
+    return ByteWriter().Text(name).U32(1).U64(8).U32(0).U64(offset).bytes();
+  };
+  const Case cases[] = {
       {"65 bytes, over the limit of 64", [](Recipe* r) { r->name = std::string(65, 'n'); }},
       {"tensor 0 has no name", [](Recipe* r) { r->name = ""; }},
       {"has 0 dimensions", [](Recipe* r) { r->rank = 0; }},
@@ -149,15 +168,7 @@ TEST_F(GgufTest, RefusesEachWrongField) {
          r->extra_tensors = tensor("v", 64);
        }},
   };
-  for (const Case& c : cases) {
-    Recipe recipe;
-    c.spoil(&recipe);
-    const auto file = OpenBytes(recipe.Build());
-    ASSERT_FALSE(file.has_value()) << "accepted: " << c.message;
-    EXPECT_NE(file.error().message.find(c.message), std::string::npos)
-        << "wanted \"" << c.message << "\", got \"" << file.error().message << "\"";
-    EXPECT_NE(file.error().message.find(path_), std::string::npos) << file.error().message;
-  }
+  ExpectRefusals(cases);
 }
 
 TEST_F(GgufTest, RefusesEveryTruncation) {
