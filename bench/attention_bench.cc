@@ -224,7 +224,8 @@ void WriteKv(benchmark::State& state) {
   const int64_t rows = state.range(1), width = int64_t{kv.kv_heads} * kv.head_dim;
   std::vector<float> k(static_cast<size_t>(rows * width), 0.5f), v(k.size(), 0.25f);
   const int64_t count = (rows + kPageTokens - 1) / kPageTokens;
-  std::vector<std::byte> records(static_cast<size_t>(count) * kv.f16_record_bytes());
+  const HugeBuffer records =
+      HugeBuffer::Allocate(static_cast<size_t>(count) * kv.f16_record_bytes()).value();
   std::vector<std::byte*> pages;
   for (int64_t i = 0; i < count; ++i) {
     pages.push_back(records.data() + static_cast<size_t>(i) * kv.f16_record_bytes());
@@ -237,7 +238,8 @@ void SealKv8(benchmark::State& state) {
   ThreadPool pool(1);
   const Kernels kernels = Kernels::Create(BenchIsa(), pool).value();
   const KvShape kv{kShapes[state.range(0)].kv_heads, kShapes[state.range(0)].head_dim};
-  std::vector<std::byte> f16(kv.f16_record_bytes()), kv8(kv.kv8_record_bytes());
+  const HugeBuffer f16 = HugeBuffer::Allocate(kv.f16_record_bytes()).value();
+  const HugeBuffer kv8 = HugeBuffer::Allocate(kv.kv8_record_bytes()).value();
   Rng rng(1);
   std::vector<float> k(static_cast<size_t>(kv.kv_heads * kv.head_dim * kPageTokens));
   for (float& x : k) x = rng.Uniform();

@@ -92,15 +92,32 @@ void Kv8Scores(const uint8_t* k, int blocks, int32_t dim, const std::byte* plane
   }
 }
 
-#include "kernels/attention_body.inc"
+/// Rounds to whole numbers in int8.
+inline void StoreS8(int8_t* p, V v) {
+  const __m256i words = _mm256_permute4x64_epi64(
+      _mm256_packs_epi32(_mm256_cvtps_epi32(v.lo), _mm256_cvtps_epi32(v.hi)),
+      _MM_SHUFFLE(3, 1, 2, 0));
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(p),
+      _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+}
 
-void WriteKv(const float* k, const float* v, int64_t stride, int32_t rows, int32_t slot,
-             const KvShape& shape, std::byte* record) noexcept {
-  kAttentionRef.write_kv(k, v, stride, rows, slot, shape, record);
+inline __m256i JoinCodes(__m256 a, __m256 b, __m256 c, __m256 d) {
+  const __m256i low =
+      _mm256_or_si256(_mm256_cvtps_epi32(a), _mm256_slli_epi32(_mm256_cvtps_epi32(b), 8));
+  const __m256i high = _mm256_or_si256(_mm256_slli_epi32(_mm256_cvtps_epi32(c), 16),
+                                       _mm256_slli_epi32(_mm256_cvtps_epi32(d), 24));
+  return _mm256_or_si256(low, high);
 }
-void SealKv8(const std::byte* f16_record, const KvShape& shape, std::byte* kv8_record) noexcept {
-  kAttentionRef.seal_kv8(f16_record, shape, kv8_record);
+/// Rounds four channels of 16 tokens to u8 [token][channel].
+inline void StoreCodes(uint8_t* p, V a, V b, V c, V d) {
+  auto* out = reinterpret_cast<__m256i*>(p);
+  _mm256_store_si256(out, JoinCodes(a.lo, b.lo, c.lo, d.lo));
+  _mm256_store_si256(out + 1, JoinCodes(a.hi, b.hi, c.hi, d.hi));
 }
+
+#include "kernels/attention_body.inc"
+#include "kernels/records_body.inc"
 
 }  // namespace
 }  // namespace avx2

@@ -105,15 +105,22 @@ void Kv8Scores(const uint8_t* k, int blocks, int32_t dim, const std::byte* plane
   }
 }
 
-#include "kernels/attention_body.inc"
+/// Rounds to whole numbers in int8.
+inline void StoreS8(int8_t* p, V v) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(v)));
+}
 
-void WriteKv(const float* k, const float* v, int64_t stride, int32_t rows, int32_t slot,
-             const KvShape& shape, std::byte* record) noexcept {
-  kAttentionRef.write_kv(k, v, stride, rows, slot, shape, record);
+/// Rounds four channels of 16 tokens to u8 [token][channel].
+inline void StoreCodes(uint8_t* p, V a, V b, V c, V d) {
+  const __m512i low =
+      _mm512_or_si512(_mm512_cvtps_epi32(a), _mm512_slli_epi32(_mm512_cvtps_epi32(b), 8));
+  const __m512i high = _mm512_or_si512(_mm512_slli_epi32(_mm512_cvtps_epi32(c), 16),
+                                       _mm512_slli_epi32(_mm512_cvtps_epi32(d), 24));
+  _mm512_store_si512(p, _mm512_or_si512(low, high));
 }
-void SealKv8(const std::byte* f16_record, const KvShape& shape, std::byte* kv8_record) noexcept {
-  kAttentionRef.seal_kv8(f16_record, shape, kv8_record);
-}
+
+#include "kernels/attention_body.inc"
+#include "kernels/records_body.inc"
 
 }  // namespace
 }  // namespace avx512
