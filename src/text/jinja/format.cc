@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "text/jinja/stable_sort.h"
 #include "text/jinja/value.h"
 #include "text/unicode.h"
 
@@ -241,8 +242,8 @@ class JsonWriter {
     std::vector<const std::pair<Value, Value>*> entries;
     for (const auto& entry : value.dict().entries) entries.push_back(&entry);
     if (style_.sort_keys) {
-      std::stable_sort(entries.begin(), entries.end(),
-                       [](const auto* a, const auto* b) { return Less(a->first, b->first, "<"); });
+      StableSort(&entries,
+                 [](const auto* a, const auto* b) { return Less(a->first, b->first, "<"); });
     }
     out_ += '{';
     bool first = true;
