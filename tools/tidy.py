@@ -34,7 +34,7 @@ LAYERS = {
     "model": ["kernels", "comm", "weights", "kv", "moe", "text"],
     "engine": ["model", "text"],
     "agents": ["engine/client.h"],
-    "server": ["http", "engine/client.h", "agents", "text"],
+    "server": ["http", "engine/client.h", "engine/histograms.h", "agents", "text"],
     "replay": ["http"],
     "deploy": ["base", "platform"],
     "train": ["weights", "text"],

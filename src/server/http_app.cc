@@ -33,10 +33,12 @@ void HttpApp::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   call.request = std::move(request);
   call.exchange = std::move(exchange);
   call.route = "none";
+  call.headers.emplace_back("x-request-id", call.id);
   if (const ApiStatus allowed = CheckCaller(call.request); !allowed) {
     ReplyError(call, allowed.error());
     return;
   }
+  AddCorsHeaders(call);
   Dispatch(call);
 }
 
@@ -134,6 +136,21 @@ ApiStatus HttpApp::CheckCaller(const HttpRequest& request) const {
   return {};
 }
 
+// Only for origins that the operator named; without any, CORS is off.
+void HttpApp::AddCorsHeaders(Call& call) const {
+  const std::string_view origin = call.request.Header("Origin");
+  if (origin.empty() || !Contains(options_.allowed_origins, origin)) return;
+  call.headers.emplace_back("Access-Control-Allow-Origin", origin);
+  call.headers.emplace_back("Vary", "Origin");
+  call.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, Retry-After");
+  if (call.request.method != "OPTIONS") return;
+  call.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+  // Clients send headers of their own (x-stainless-…), so what is asked for is allowed.
+  const std::string_view asked = call.request.Header("Access-Control-Request-Headers");
+  if (!asked.empty()) call.headers.emplace_back("Access-Control-Allow-Headers", asked);
+  call.headers.emplace_back("Access-Control-Max-Age", "600");
+}
+
 const std::string& HttpApp::ModelName() const {
   return options_.alias.empty() ? engine_.info().model_id : options_.alias;
 }
@@ -151,7 +168,7 @@ ApiStatus HttpApp::CheckModel(std::string_view model) const {
 
 void HttpApp::Reply(Call& call, HttpResponse response) {
   metrics_->CountReply(call.route, response.status);
-  response.headers.emplace_back("x-request-id", call.id);
+  response.headers.insert(response.headers.end(), call.headers.begin(), call.headers.end());
   call.exchange->Send(std::move(response));
 }
 

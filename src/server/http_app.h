@@ -38,6 +38,7 @@ class HttpApp final : public HttpHandler {
     std::string id;          // x-request-id
     std::string_view route;  // the fixed name, for metrics
     std::string rest;        // what a route ending in '/' leaves
+    HttpHeaders headers;     // of every reply: x-request-id and, for allowed origins, CORS
   };
   using RouteMethod = void (HttpApp::*)(Call&);
   struct Route {
@@ -64,6 +65,7 @@ class HttpApp final : public HttpHandler {
   void Console(Call& call);
 
   ApiStatus CheckCaller(const HttpRequest& request) const;
+  void AddCorsHeaders(Call& call) const;
   /// 404 unless `model` is empty or the loaded one.
   ApiStatus CheckModel(std::string_view model) const;
   const std::string& ModelName() const;

@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <limits>
 #include <vector>
 
-#include "memory/ledger.h"
+#include "engine/histograms.h"
+#include "server/memory_owners.h"
 
 namespace ballast {
 
@@ -77,10 +79,39 @@ void AddEngine(Families& out, const EngineStats& s) {
         static_cast<double>(s.budget_bytes));
   auto& owners = AddFamily(out, "ballast_memory_bytes", "The ledger: bytes by owner.",
                            prometheus::MetricType::Gauge);
-  for (int i = 0; i < kMemoryOwners; ++i) {
+  for (size_t i = 0; i < kMemoryOwnerLabels.size(); ++i) {
     auto& metric = AddMetric(owners, static_cast<double>(s.memory_by_owner[i]));
-    metric.label.push_back({"owner", std::string(MemoryOwnerName(static_cast<MemoryOwner>(i)))});
+    metric.label.push_back({"owner", std::string(kMemoryOwnerLabels[i])});
   }
+}
+
+// `scale` turns the engine's unit into the metric's.
+void Histogram(Families& families, const char* name, const char* help, const FixedHistogram& from,
+               double scale) {
+  prometheus::ClientMetric metric;
+  uint64_t cumulative = 0;
+  for (size_t i = 0; i <= from.bounds().size(); ++i) {
+    cumulative += static_cast<uint64_t>(from.bucket_count(i));
+    const double bound = i < from.bounds().size() ? from.bounds()[i] * scale
+                                                  : std::numeric_limits<double>::infinity();
+    metric.histogram.bucket.push_back({cumulative, bound});
+  }
+  metric.histogram.sample_count = cumulative;
+  metric.histogram.sample_sum = from.sum() * scale;
+  AddFamily(families, name, help, prometheus::MetricType::Histogram).metric = {std::move(metric)};
+}
+
+void AddHistograms(Families& out, const EngineHistograms& h) {
+  Histogram(out, "ballast_engine_queue_seconds", "From submission to first admission.", h.queue_ms,
+            1e-3);
+  Histogram(out, "ballast_engine_ttft_seconds", "From submission to the first token.", h.ttft_ms,
+            1e-3);
+  Histogram(out, "ballast_engine_inter_token_seconds", "Between tokens of one sequence.",
+            h.inter_token_ms, 1e-3);
+  Histogram(out, "ballast_engine_step_seconds", "One step, sampling included.", h.step_ms, 1e-3);
+  Histogram(out, "ballast_engine_decode_rows", "Sequences of steps that decode.", h.decode_rows, 1);
+  Histogram(out, "ballast_engine_prefill_rows", "Prompt rows of steps that prefill.",
+            h.prefill_rows, 1);
 }
 
 void AddHttp(Families& out, const HttpStats& s) {
@@ -143,8 +174,8 @@ void ServerMetrics::ObserveTokenInterval(double seconds) { impl_->token_interval
 void ServerMetrics::ObserveGeneration(double seconds) { impl_->generation.Observe(seconds); }
 void ServerMetrics::CountAbandoned() { impl_->abandoned.Increment(); }
 
-std::string ServerMetrics::Render(const EngineInfo& info, const EngineStats& engine,
-                                  const HttpStats& http) const {
+std::string ServerMetrics::Render(const EngineClient& client, const HttpStats& http) const {
+  const EngineInfo& info = client.info();
   Families families = impl_->registry.Collect();
   auto& about = AddFamily(families, "ballast_model_info", "The loaded model; always 1.",
                           prometheus::MetricType::Gauge);
@@ -153,7 +184,10 @@ std::string ServerMetrics::Render(const EngineInfo& info, const EngineStats& eng
                                {"isa", info.isa},
                                {"kv_dtype", info.kv_dtype},
                                {"activations", info.activations}};
-  AddEngine(families, engine);
+  AddEngine(families, client.Stats());
+  if (const EngineHistograms* histograms = client.histograms()) {
+    AddHistograms(families, *histograms);
+  }
   AddHttp(families, http);
   Gauge(families, "ballast_resident_bytes", "Resident memory of the process.",
         static_cast<double>(ResidentBytes()));

@@ -34,7 +34,7 @@ void HttpApp::Generate(Call& call, Endpoints endpoint) {
   setup.metrics = metrics_;
   setup.exchange = call.exchange;
   setup.route = std::string(call.route);
-  setup.headers.emplace_back("x-request-id", call.id);
+  setup.headers = call.headers;
   setup.reply.endpoint = endpoint;
   setup.reply.id = RandomId(endpoint == kChat ? "chatcmpl-" : "cmpl-");
   setup.reply.model = ModelName();

@@ -1,8 +1,8 @@
 // Role: what the server tells about itself: models, health, metrics, the memory ledger, the
 // console.
-#include "memory/ledger.h"
 #include "server/console_assets.h"
 #include "server/http_app.h"
+#include "server/memory_owners.h"
 
 namespace ballast {
 
@@ -52,8 +52,7 @@ void HttpApp::Metrics(Call& call) {
   const HttpServer* http = http_.load();
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = metrics_->Render(engine_.info(), engine_.Stats(),
-                                   http == nullptr ? HttpStats() : http->Stats());
+  response.body = metrics_->Render(engine_, http == nullptr ? HttpStats() : http->Stats());
   Reply(call, std::move(response));
 }
 
@@ -64,8 +63,8 @@ void HttpApp::Memory(Call& call) {
   json["budget_bytes"] = stats.budget_bytes;
   uint64_t total = 0;
   Json& owners = json["owners"];
-  for (int i = 0; i < kMemoryOwners; ++i) {
-    owners[std::string(MemoryOwnerName(static_cast<MemoryOwner>(i)))] = stats.memory_by_owner[i];
+  for (size_t i = 0; i < kMemoryOwnerLabels.size(); ++i) {
+    owners[std::string(kMemoryOwnerLabels[i])] = stats.memory_by_owner[i];
     total += stats.memory_by_owner[i];
   }
   json["used_bytes"] = total;

@@ -45,7 +45,8 @@ class Server {
   /// The orderly end: /readyz turns 503, new generating requests get 503, running ones finish for
   /// up to `timeout_ms`, then the rest is cancelled and everything stops.
   void Drain(int64_t timeout_ms);
-  /// Stops now: what is already answered may still leave (half a second), open requests are cancelled.
+  /// Stops now: what is already answered may still leave (half a second), open requests are
+  /// cancelled.
   void Stop();
 
  private:

@@ -1,4 +1,6 @@
 // Conformance of every route with OpenAI's API as clients see it, over a real socket.
+#include "memory/ledger.h"
+#include "server/memory_owners.h"
 #include "server_fixture.h"
 
 namespace ballast {
@@ -211,7 +213,8 @@ TEST_F(ServerApi, ReadsRolesAndContentParts) {
   Start();
   DoJson("POST", "/v1/chat/completions",
          R"({"messages":[{"role":"developer","content":"S"},
-             {"role":"user","name":"x","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+             {"role":"user","name":"x",
+              "content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
              {"role":"assistant","content":"c","refusal":null,"tool_calls":[],"audio":null},
              {"role":"tool","tool_call_id":"1","content":"d"}]})");
   const std::string prompt = engine_->tokenizer().Decode(engine_->last().prompt, SkipSpecial::kNo);
@@ -438,6 +441,14 @@ TEST_F(ServerApi, ShowsPrefillProgressAsComments) {
   EXPECT_EQ(last, "data: [DONE]");
 }
 
+TEST_F(ServerApi, NamesMemoryOwnersAsTheLedgerDoes) {
+  ASSERT_EQ(kMemoryOwnerLabels.size(), static_cast<size_t>(kMemoryOwners));
+  for (int i = 0; i < kMemoryOwners; ++i) {
+    EXPECT_EQ(kMemoryOwnerLabels[static_cast<size_t>(i)],
+              MemoryOwnerName(static_cast<MemoryOwner>(i)));
+  }
+}
+
 TEST_F(ServerApi, TellsAboutItself) {
   Start();
   EXPECT_EQ(DoJson("GET", "/healthz")["status"], "ok");
@@ -505,7 +516,14 @@ TEST_F(ServerApi, GuardsAgainstForeignPages) {
   Start({}, options);
   const std::string own = fmt::format("http://127.0.0.1:{}", server_->port());
   EXPECT_EQ(Do("GET", "/v1/models", "", {{"Origin", own}}).status, 200);
-  EXPECT_EQ(Do("GET", "/v1/models", "", {{"Origin", "https://chat.example"}}).status, 200);
+  const HttpReply foreign = Do("GET", "/v1/models", "", {{"Origin", "https://chat.example"}});
+  EXPECT_EQ(foreign.status, 200);
+  EXPECT_EQ(foreign.Header("Access-Control-Allow-Origin"), "https://chat.example");
+  const HttpReply preflight = Do("OPTIONS", "/v1/chat/completions", "",
+                                 {{"Origin", "https://chat.example"},
+                                  {"Access-Control-Request-Headers", "content-type, x-a"}});
+  EXPECT_EQ(preflight.status, 204);
+  EXPECT_EQ(preflight.Header("Access-Control-Allow-Headers"), "content-type, x-a");
   for (const char* origin : {"https://evil.example", "null", "http://127.0.0.1:1"}) {
     const HttpReply reply = Do("POST", "/v1/chat/completions", Chat(), {{"Origin", origin}});
     EXPECT_EQ(reply.status, 403) << origin;

@@ -1,0 +1,91 @@
+// The official OpenAI Node client against the server at BALLAST_URL.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import OpenAI from 'openai';
+
+const url = process.env.BALLAST_URL;
+const model = process.env.BALLAST_MODEL ?? 'smollm2-135m-instruct';
+const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: 'unused', maxRetries: 0, timeout: 120_000 });
+const messages = [{ role: 'user', content: 'What is the capital of France?' }];
+
+async function gauge(name) {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  return Number(text.split('\n').find((line) => line.startsWith(`${name} `)).split(' ')[1]);
+}
+
+async function awaitIdle() {
+  const until = Date.now() + 10_000;
+  while ((await gauge('ballast_requests_running')) !== 0) {
+    assert.ok(Date.now() < until, 'the request goes on without its client');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+test('lists models', async () => {
+  const ids = [];
+  for await (const item of client.models.list()) ids.push(item.id);
+  assert.deepEqual(ids, [model]);
+});
+
+test('answers and streams the same', async () => {
+  const options = { model, messages, temperature: 0, max_tokens: 48 };
+  const whole = await client.chat.completions.create(options);
+  assert.match(whole.choices[0].message.content, /Paris/);
+  const stream = await client.chat.completions.create({
+    ...options,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  let text = '';
+  let usage;
+  for await (const chunk of stream) {
+    text += chunk.choices[0]?.delta?.content ?? '';
+    usage = chunk.usage ?? usage;
+  }
+  assert.equal(text, whole.choices[0].message.content);
+  assert.equal(usage.completion_tokens, whole.usage.completion_tokens);
+});
+
+test('the stream helper collects a whole reply', async () => {
+  const runner = client.beta.chat.completions.stream({ model, messages, max_tokens: 16 });
+  const final = await runner.finalChatCompletion();
+  assert.ok(final.choices[0].message.content.length > 0);
+});
+
+test('errors have their classes', async () => {
+  const create = (more) => client.chat.completions.create({ model, messages, ...more });
+  await assert.rejects(create({ model: 'gpt-x' }), (error) => {
+    assert.ok(error instanceof OpenAI.NotFoundError);
+    assert.equal(error.code, 'model_not_found');
+    return true;
+  });
+  await assert.rejects(create({ temperature: 9 }), (error) => {
+    assert.ok(error instanceof OpenAI.BadRequestError);
+    assert.equal(error.param, 'temperature');
+    return true;
+  });
+});
+
+test('a timeout cancels the request', async () => {
+  const slow = client.chat.completions.create(
+    { model, messages, max_tokens: 3000, ignore_eos: true },
+    { timeout: 200 },
+  );
+  await assert.rejects(slow, OpenAI.APIConnectionTimeoutError);
+  await awaitIdle();
+});
+
+test('an aborted stream cancels the request', async () => {
+  const stream = await client.chat.completions.create({
+    model,
+    messages,
+    stream: true,
+    max_tokens: 3000,
+    ignore_eos: true,
+  });
+  for await (const chunk of stream) {
+    assert.ok(chunk.id);
+    break;
+  }
+  await awaitIdle();
+});

@@ -1,0 +1,63 @@
+"""Runs the client tests: run_e2e.py {python,node,console} WORKDIR.
+
+Makes the environment below WORKDIR (a virtual environment, npm packages), then runs the tests
+against a server (see server_process.py). Exits with 77, "skipped", where pip, npm or Chromium is
+missing.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import venv
+
+from server_process import ServerProcess
+
+HERE = pathlib.Path(__file__).resolve().parent
+SKIPPED = 77
+
+
+def run_python(work: pathlib.Path) -> int:
+    python = work / "venv" / "bin" / "python"
+    if not python.exists():
+        venv.create(work / "venv", with_pip=True)
+    install = [python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"]
+    if subprocess.run(install, check=False).returncode != 0:
+        return SKIPPED
+    return subprocess.run([python, HERE / "test_openai_python.py"], cwd=HERE, check=False).returncode
+
+
+def run_node(name: str, work: pathlib.Path) -> int:
+    if not shutil.which("npm"):
+        return SKIPPED
+    target = work / name
+    target.mkdir(parents=True, exist_ok=True)
+    for file in (HERE / name).iterdir():
+        if file.is_file():
+            shutil.copy(file, target)
+    if subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=target, check=False).returncode:
+        return SKIPPED
+    test = next(target.glob("*.test.mjs"))
+    with ServerProcess(slow=True) as server:
+        environment = {**os.environ, "BALLAST_URL": server.url}
+        return subprocess.run(["node", "--test", test.name], cwd=target, env=environment,
+                              check=False).returncode
+
+
+def main() -> int:
+    kind, work = sys.argv[1], pathlib.Path(sys.argv[2]).absolute()
+    work.mkdir(parents=True, exist_ok=True)
+    if kind == "python":
+        return run_python(work)
+    if kind == "node":
+        return run_node("openai_node", work)
+    if kind == "console":
+        if not os.path.exists(os.environ.get("CHROMIUM", "/usr/bin/chromium")):
+            return SKIPPED
+        return run_node("console", work)
+    print(__doc__)
+    return 2
+
+
+sys.exit(main())
