@@ -99,7 +99,7 @@ class Fixture {
   void FillKv(bool kv8, size_t bytes, int64_t pages) {
     const int64_t width = int64_t{shape_.kv.kv_heads} * shape_.kv.head_dim;
     std::vector<float> k(static_cast<size_t>(width * kPageTokens)), v(k.size());
-    std::vector<std::byte> f16(shape_.kv.f16_record_bytes());
+    const HugeBuffer f16 = HugeBuffer::Allocate(shape_.kv.f16_record_bytes()).value();
     Rng rng(1);
     for (int64_t page = 0; page < pages; ++page) {
       std::byte* record = kv_.data() + static_cast<size_t>(page) * bytes;

@@ -1,6 +1,6 @@
-// Role: compiles a region of a file for an ISA, so that bodies live in ordinary translation units and no
-// -mavx* flag can leak AVX code into inline functions that every CPU runs.
-// Use: after ALL includes, and inside no namespace that outlives the region:
+// Role: compiles a region of a file for an ISA, so that bodies live in ordinary translation units
+// and no -mavx* flag can leak AVX code into inline functions that every CPU runs. Use: after ALL
+// includes, and inside no namespace that outlives the region:
 //   KERNEL_BEGIN(KERNEL_TARGET_AVX2)
 //   namespace ballast::avx2 { ... }
 //   KERNEL_END
@@ -9,13 +9,14 @@
 #ifndef BALLAST_KERNELS_TARGET_H_
 #define BALLAST_KERNELS_TARGET_H_
 
+// tune=haswell: the baseline's tuning splits every unaligned 32-byte load in two.
 #define KERNEL_TARGET_REF "fma,f16c"
-#define KERNEL_TARGET_AVX2 "avx2,fma,f16c,bmi2"
+#define KERNEL_TARGET_AVX2 "avx2,fma,f16c,bmi2,tune=haswell"
 #define KERNEL_TARGET_AVX512 \
-  "avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512vbmi"
-#define KERNEL_TARGET_AMX                                                                       \
-  "avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512vbmi,avx512bf16,"     \
-  "amx-tile,amx-int8,amx-bf16"
+  "tune=haswell,avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512vbmi"
+#define KERNEL_TARGET_AMX                                                                     \
+  "tune=haswell,avx2,fma,f16c,bmi2,avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx512vbmi," \
+  "avx512bf16,amx-tile,amx-int8,amx-bf16"
 
 #define KERNEL_PRAGMA(text) _Pragma(#text)
 #if defined(__clang__)

@@ -42,25 +42,25 @@ inline __m256i Word(const std::byte* p) {
   return _mm256_set1_epi32(word);
 }
 
-/// dots[r][half] += Σ over channels [0, dim) of one block of 16 codes. 32639 · 255 · dim < 2^31 for
-/// dim ≤ 256.
+/// dots[r] = Σ over channels [0, dim) of half a block: 8 tokens' codes, 64 bytes apart for every
+/// four channels. 32639 · 255 · dim < 2^31 for dim ≤ 256.
 template <int R>
-inline void Kv8Dots(const uint8_t* k, int32_t dim, const std::byte* planes, __m256i (&dots)[R][2]) {
+__attribute__((noinline)) void Kv8Dots(const uint8_t* k, int32_t dim, const std::byte* planes,
+                                       __m256i* dots) {
   const __m256i even_bytes = _mm256_set1_epi16(0xFF);
-  UNROLL for (int r = 0; r < R; ++r) dots[r][0] = dots[r][1] = _mm256_setzero_si256();
-  for (int32_t d = 0; d < dim; d += 4, k += 64) {
-    UNROLL for (int half = 0; half < 2; ++half) {
-      const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(k + 32 * half));
-      const __m256i even = _mm256_and_si256(codes, even_bytes);
-      const __m256i odd = _mm256_srli_epi16(codes, 8);
-      UNROLL for (int r = 0; r < R; ++r) {
-        const std::byte* a = planes + r * kPlaneStride + 2 * d;
-        const __m256i sum =
-            _mm256_add_epi32(_mm256_madd_epi16(even, Word(a)), _mm256_madd_epi16(odd, Word(a + 4)));
-        dots[r][half] = _mm256_add_epi32(dots[r][half], sum);
-      }
+  __m256i acc[R];
+  UNROLL for (int r = 0; r < R; ++r) acc[r] = _mm256_setzero_si256();
+  for (int32_t d = 0; d < dim; d += 4, k += 64, planes += 8) {
+    const __m256i codes = _mm256_load_si256(reinterpret_cast<const __m256i*>(k));
+    const __m256i even = _mm256_and_si256(codes, even_bytes);
+    const __m256i odd = _mm256_srli_epi16(codes, 8);
+    UNROLL for (int r = 0; r < R; ++r) {
+      const std::byte* a = planes + r * kPlaneStride;
+      acc[r] = _mm256_add_epi32(acc[r], _mm256_madd_epi16(even, Word(a)));
+      acc[r] = _mm256_add_epi32(acc[r], _mm256_madd_epi16(odd, Word(a + 4)));
     }
   }
+  UNROLL for (int r = 0; r < R; ++r) dots[r] = acc[r];
 }
 
 /// The exact sum of two halves of the channels, rounded once.
@@ -77,17 +77,15 @@ inline __m256 SumToFloat(__m256i a, __m256i b) {
 template <int R>
 void Kv8Scores(const uint8_t* k, int blocks, int32_t dim, const std::byte* planes,
                const float* scale, const float* base, float* s, const uint8_t* /*next*/) {
-  for (int b = 0; b < blocks; ++b, k += dim * 16, s += 16) {
-    __m256i dots[R][2], rest[R][2];
-    Kv8Dots<R>(k, std::min(dim, 256), planes, dots);
-    if (dim > 256) Kv8Dots<R>(k + 256 * 16, dim - 256, planes + 512, rest);
+  for (int b = 0; b < 2 * blocks; ++b, s += 8) {
+    const uint8_t* codes = k + (b / 2) * dim * 16 + b % 2 * 32;
+    __m256i dots[R], rest[R];
+    Kv8Dots<R>(codes, std::min(dim, 256), planes, dots);
+    if (dim > 256) Kv8Dots<R>(codes + 256 * 16, dim - 256, planes + 512, rest);
     for (int r = 0; r < R; ++r) {
-      for (int half = 0; half < 2; ++half) {
-        const __m256 f = dim > 256 ? SumToFloat(dots[r][half], rest[r][half])
-                                   : _mm256_cvtepi32_ps(dots[r][half]);
-        _mm256_storeu_ps(s + r * kScoreStride + 8 * half,
-                         _mm256_fmadd_ps(_mm256_set1_ps(scale[r]), f, _mm256_set1_ps(base[r])));
-      }
+      const __m256 f = dim > 256 ? SumToFloat(dots[r], rest[r]) : _mm256_cvtepi32_ps(dots[r]);
+      _mm256_storeu_ps(s + r * kScoreStride,
+                       _mm256_fmadd_ps(_mm256_set1_ps(scale[r]), f, _mm256_set1_ps(base[r])));
     }
   }
 }
