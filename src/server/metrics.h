@@ -32,8 +32,7 @@ class ServerMetrics {
   void CountAbandoned();
 
   /// The text exposition format, version 0.0.4.
-  std::string Render(const EngineInfo& info, const EngineStats& engine,
-                     const HttpStats& http) const;
+  std::string Render(const EngineClient& client, const HttpStats& http) const;
 
  private:
   struct Impl;
