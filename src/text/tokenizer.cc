@@ -11,8 +11,6 @@
 namespace ballast {
 namespace {
 
-constexpr std::string_view kMetaspace = "\xE2\x96\x81";
-
 struct Range {
   size_t begin = 0;
   size_t end = 0;
@@ -90,17 +88,11 @@ class Tokenizer::Tables::PlainEncoder {
   }
 
   void EncodeSentencePiece(std::string_view text) {
-    std::string changed;
-    if (t_.add_space_prefix || text.find(kMetaspace) != std::string_view::npos) {
-      if (t_.add_space_prefix) changed = " ";
-      while (!text.empty()) {
-        const size_t meta = text.find(kMetaspace);
-        changed.append(text.substr(0, meta));
-        if (meta == std::string_view::npos) break;
-        changed += ' ';
-        text.remove_prefix(meta + kMetaspace.size());
-      }
-      text = changed;
+    std::string prefixed;
+    if (t_.add_space_prefix) {
+      prefixed = " ";
+      prefixed += text;
+      text = prefixed;
     }
     size_t start = 0;
     for (size_t i = 1; i < text.size(); ++i) {
@@ -208,14 +200,8 @@ Tokenizer::Tokenizer(std::unique_ptr<const Tables> tables) : tables_(std::move(t
 Tokenizer::~Tokenizer() = default;
 
 std::vector<TokenId> Tokenizer::Encode(std::string_view user_text) const {
-  std::vector<TokenId> out;
-  out.reserve(user_text.size() / 3 + 4);
-  Tables::PlainEncoder encoder(*tables_, &out);
-  CutAtSpecials(
-      user_text, {}, tables_->specials, [this](TokenId token) { return tables_->Guarded(token); },
-      [&](std::string_view text) { encoder.Encode(text); },
-      [&](TokenId token) { out.push_back(token); });
-  return out;
+  const TextSpan span{std::string(user_text), false};
+  return EncodeSpans({&span, 1});
 }
 
 std::vector<TokenId> Tokenizer::EncodeSpans(std::span<const TextSpan> spans) const {
@@ -223,8 +209,15 @@ std::vector<TokenId> Tokenizer::EncodeSpans(std::span<const TextSpan> spans) con
   std::vector<Range> trusted;
   for (const TextSpan& span : spans) {
     const size_t begin = text.size();
-    text += span.text;
-    if (!span.trusted || span.text.empty()) continue;
+    if (tables_->kind == TokenizerKind::kSentencePiece) {
+      // A U+2581 of the text is the same as a space to SentencePiece, also for special tokens.
+      std::string spaced = span.text;
+      UndoMetaspace(&spaced);
+      text += spaced;
+    } else {
+      text += span.text;
+    }
+    if (!span.trusted || text.size() == begin) continue;
     if (!trusted.empty() && trusted.back().end == begin) {
       trusted.back().end = text.size();
     } else {

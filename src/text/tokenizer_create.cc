@@ -107,22 +107,6 @@ bool IsSpaceRun(std::string_view text) {
   return text.size() >= 2 && text.find_first_not_of(' ') == std::string_view::npos;
 }
 
-void UndoMetaspace(std::string* text) {
-  constexpr std::string_view kMeta = "\xE2\x96\x81";
-  size_t from = text->find(kMeta);
-  if (from == std::string::npos) return;
-  size_t to = from;
-  while (from < text->size()) {
-    if (std::string_view(*text).substr(from).starts_with(kMeta)) {
-      (*text)[to++] = ' ';
-      from += kMeta.size();
-    } else {
-      (*text)[to++] = (*text)[from++];
-    }
-  }
-  text->resize(to);
-}
-
 /// A monotone map from float to uint32 that puts the greatest score first.
 uint32_t DescendingKey(float score) {
   uint32_t bits;
@@ -174,6 +158,22 @@ bool UndoByteAlphabet(std::string* text) {
     if (pass == 1) s.resize(to);
   }
   return true;
+}
+
+void UndoMetaspace(std::string* text) {
+  constexpr std::string_view kMeta = "\xE2\x96\x81";
+  size_t from = text->find(kMeta);
+  if (from == std::string::npos) return;
+  size_t to = from;
+  while (from < text->size()) {
+    if (std::string_view(*text).substr(from).starts_with(kMeta)) {
+      (*text)[to++] = ' ';
+      from += kMeta.size();
+    } else {
+      (*text)[to++] = (*text)[from++];
+    }
+  }
+  text->resize(to);
 }
 
 int ParseByteToken(std::string_view text) {
@@ -284,10 +284,11 @@ class TokenizerBuilder {
         continue;
       }
       if (t_.kind == TokenizerKind::kSentencePiece) {
-        if (type == TokenType::kNormal || type == TokenType::kUserDefined) UndoMetaspace(&text);
-        // Runs of spaces are merged like other text in the reference tokenizers, whatever their
-        // type: 32 spaces are 16 + 16 for Gemma, not 31 + 1.
-        if (type == TokenType::kUserDefined && IsSpaceRun(text)) {
+        UndoMetaspace(&text);
+        // The tokenizers library builds runs of spaces by merging (32 spaces are 16 + 16 for
+        // Gemma); SentencePiece takes the longest user-defined piece first (31 + 1). Each file gets
+        // the behaviour of the program that it was made for.
+        if (type == TokenType::kUserDefined && !spec_.merges.empty() && IsSpaceRun(text)) {
           t_.types[i] = static_cast<uint8_t>(TokenType::kNormal);
         }
       } else if (type == TokenType::kNormal) {
@@ -418,8 +419,6 @@ class TokenizerBuilder {
           t_.joins_space[static_cast<uint8_t>(text[k - 1])] = true;
       }
       if (spec_.scores.empty()) continue;
-      const bool respelled = !spec_.types.empty() && spec_.types[i] != TokenType::kNormal;
-      if (respelled) continue;
       by_position = by_position && spec_.scores[i] <= last;
       last = spec_.scores[i];
     }

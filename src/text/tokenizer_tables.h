@@ -60,6 +60,9 @@ struct Tokenizer::Tables {
 /// holds a character outside that alphabet.
 bool UndoByteAlphabet(std::string* text);
 
+/// SentencePiece writes a space as U+2581; turns those back, in place.
+void UndoMetaspace(std::string* text);
+
 /// The value of "<0x0A>", or -1.
 int ParseByteToken(std::string_view text);
 
