@@ -66,7 +66,7 @@ test('Escape stops a reply and the server forgets it', async () => {
   });
   await page.keyboard.type('Count.');
   await page.keyboard.press('Enter');
-  await page.waitForFunction(() => document.querySelector('.message.assistant .text')?.innerText.length > 5);
+  await page.locator('.message.assistant .text').filter({ hasText: /.{6}/ }).waitFor();
   await page.keyboard.press('Escape');
   await page.getByText('stopped after').waitFor();
   const until = Date.now() + 10_000;
