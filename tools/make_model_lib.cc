@@ -47,6 +47,7 @@ Status CheckRecipe(const ModelRecipe& r) {
   RETURN_IF_ERROR(CheckRange("--kv-heads", r.kv_heads, 1, 1024, 1));
   RETURN_IF_ERROR(CheckRange("--heads", r.heads, r.kv_heads, 1024, r.kv_heads));
   RETURN_IF_ERROR(CheckRange("--head-dim", r.head_dim, 16, 512, 16));
+  RETURN_IF_ERROR(CheckRange("--heads times --head-dim", r.heads * r.head_dim, 32, 1 << 19, 32));
   RETURN_IF_ERROR(CheckRange("--ffn", r.ffn, 32, 1 << 20, 32));
   RETURN_IF_ERROR(CheckRange("--vocab", r.vocab, MinVocab(r.architecture), 1 << 20, 1));
   RETURN_IF_ERROR(CheckRange("--context", r.context, 1, 1 << 24, 1));

@@ -193,7 +193,7 @@ TEST_F(GgufTest, SurvivesBitFlips) {
   model.hidden = 32;
   model.heads = 1;
   model.kv_heads = 1;
-  model.head_dim = 16;
+  model.head_dim = 32;
   ASSERT_TRUE(MakeModel(model, path_).has_value());
   const std::string whole = ReadAll(path_);
   auto original = GgufFile::Open(path_);

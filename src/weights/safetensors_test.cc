@@ -340,7 +340,7 @@ TEST(OpenWeights, SingleFilesAndMissingPieces) {
 
 TEST(OpenWeights, SafetensorsSurviveBitFlips) {
   TempDir dir;
-  ModelRecipe recipe{.layers = 1, .hidden = 32, .heads = 1, .head_dim = 16, .vocab = 260};
+  ModelRecipe recipe{.layers = 1, .hidden = 32, .heads = 1, .head_dim = 32, .vocab = 260};
   recipe.format = ModelFileFormat::kSafetensors;
   ASSERT_TRUE(MakeModel(recipe, dir / "m").has_value());
   const std::string whole = ReadAll(dir / "m/model.safetensors");
