@@ -9,6 +9,14 @@ namespace ballast {
 
 namespace asio = boost::asio;
 
+// What a reply needs of its connection, which it may outlive. The executor is a part of the core's
+// io_context, so the core must be destroyed after it: it is declared before it.
+struct Connection::Link {
+  std::shared_ptr<Core> core;
+  asio::ip::tcp::socket::executor_type executor;
+  std::weak_ptr<Connection> connection;
+};
+
 Connection::Connection(std::shared_ptr<Core> core, asio::ip::tcp::socket socket,
                        Admission admission)
     : core_(std::move(core)),
@@ -142,16 +150,17 @@ void Connection::Dispatch() {
   phase_ = Phase::kAnswering;
   reply_ended_ = false;
   SetDeadline(0);
-  const std::weak_ptr<Connection> weak = weak_from_this();
+  const auto link =
+      std::make_shared<const Link>(Link{core_, socket_.get_executor(), weak_from_this()});
   reply_ = std::make_shared<ReplyQueue>(
       shape, core_->limits.queue_bytes,
-      [weak, executor = socket_.get_executor(), core = core_] {
-        asio::post(executor, [weak] {
+      [link] {
+        asio::post(link->executor, [weak = link->connection] {
           if (const auto self = weak.lock()) self->Pump();
         });
       },
-      [weak, executor = socket_.get_executor(), core = core_](int64_t interval_ms) {
-        asio::post(executor, [weak, interval_ms] {
+      [link](int64_t interval_ms) {
+        asio::post(link->executor, [weak = link->connection, interval_ms] {
           if (const auto self = weak.lock()) self->StartTicks(interval_ms);
         });
       });

@@ -33,6 +33,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   using Time = std::chrono::steady_clock::time_point;
+  struct Link;
   enum class Phase { kReading, kAnswering, kLingering, kClosed };
 
   void Read();
