@@ -20,7 +20,9 @@ Result<std::vector<TextSpan>> ChatTemplate::Render(const Json& messages, const J
                                                    bool add_generation_prompt,
                                                    const Json& extra_kwargs, std::string_view bos,
                                                    std::string_view eos, const Clock& clock) const {
-  if (!messages.is_array()) return InvalidArgument("messages must be an array");
+  if (!messages.is_array() || messages.empty()) {
+    return InvalidArgument("messages must be an array of at least one message");
+  }
   if (!tools_or_null.is_null() && !tools_or_null.is_array()) {
     return InvalidArgument("tools must be an array");
   }

@@ -30,7 +30,7 @@ class ChatTemplate {
 
   /// Renders with the variables `messages`, `tools`, `documents` (none), `add_generation_prompt`,
   /// `bos_token`, `eos_token` and the members of `extra_kwargs`, as the reference library does.
-  /// @param messages  array of objects.  @param tools_or_null  array, or null for none.
+  /// @param messages  array of at least one object.  @param tools_or_null  array, or null for none.
   /// @param extra_kwargs  object or null; its strings are untrusted like the messages'.
   /// @param bos, eos  texts of those tokens (trusted), empty if the model has none.
   /// @param clock  what strftime_now() shows (local time).

@@ -134,7 +134,7 @@ void JsonString(std::string_view text, bool ensure_ascii, std::string* out) {
         *out += "\\f";
         break;
       default:
-        if (c < 0x20 || (ensure_ascii && c >= 0x7F && c < 0x10000 && c != 0x7F)) {
+        if (c < 0x20 || (ensure_ascii && c >= 0x7F && c < 0x10000)) {
           *out += fmt::format("\\u{:04x}", c);
         } else if (ensure_ascii && c >= 0x10000) {
           *out += fmt::format("\\u{:04x}\\u{:04x}", 0xD800 + ((c - 0x10000) >> 10),

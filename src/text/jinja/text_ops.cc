@@ -52,8 +52,7 @@ std::vector<Value> SplitSpaces(const Text& text, int64_t limit) {
     if (i >= bytes.size()) return parts;
     const size_t start = i;
     if (limit >= 0 && static_cast<int64_t>(parts.size()) >= limit) {
-      parts.push_back(
-          Value::String(Strip(Substring(text, start, bytes.size()), Side::kRight, std::nullopt)));
+      parts.push_back(Value::String(Substring(text, start, bytes.size())));
       return parts;
     }
     skip(false);
@@ -73,7 +72,6 @@ std::vector<Value> RSplitSpaces(const Text& text, int64_t limit) {
       start = previous;
     }
     if (limit-- == 0) {
-      rest = Strip(rest, Side::kLeft, std::nullopt);
       parts.push_back(Value::String(std::move(rest)));
       break;
     }
