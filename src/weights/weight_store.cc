@@ -14,6 +14,8 @@ namespace {
 // threads finish together and that a panel's source stays in the L2 cache while it is packed.
 constexpr uint64_t kChunkBytes = 1 << 20;
 constexpr size_t kLine = 64;
+// Chunks that the disk may be reading while one is packed.
+constexpr size_t kReadAhead = 16;
 
 Status CheckVector(const std::string& path, const WeightRequest& request,
                    const TensorInfo& tensor) {
@@ -136,10 +138,32 @@ void WeightStore::Fill(const WeightSource& source, ThreadPool& pool) {
   // A tensor of 2^31 rows would make more chunks than one fork-join takes.
   for (int64_t begin = 0; begin < count; begin += ThreadPool::kMaxTasks) {
     pool.ParallelFor(std::min(count - begin, ThreadPool::kMaxTasks), [&](int64_t task, int) {
-      FillChunk(source, chunks[static_cast<size_t>(begin + task)]);
+      const auto i = static_cast<size_t>(begin + task);
+      if (i == 0) {
+        for (size_t k = 0; k < std::min(chunks.size(), kReadAhead); ++k) {
+          Prefetch(source, chunks[k]);
+        }
+      }
+      if (i + kReadAhead < chunks.size()) Prefetch(source, chunks[i + kReadAhead]);
+      FillChunk(source, chunks[i]);
     });
   }
   source.ReleaseAll();
+}
+
+WeightStore::ByteRange WeightStore::FileRange(const Chunk& chunk) const {
+  const TensorInfo& tensor = *entries_[chunk.entry].tensor;
+  if (entries_[chunk.entry].kind == WeightKind::kVector) return {0, tensor.bytes};
+  const uint64_t row_bytes = tensor.bytes / static_cast<uint64_t>(tensor.rows());
+  const int64_t first = int64_t{chunk.panel_begin} * kPanelRows;
+  const int64_t last = std::min<int64_t>(int64_t{chunk.panel_end} * kPanelRows, tensor.rows());
+  return {static_cast<uint64_t>(first) * row_bytes,
+          static_cast<uint64_t>(last - first) * row_bytes};
+}
+
+void WeightStore::Prefetch(const WeightSource& source, const Chunk& chunk) const {
+  const ByteRange range = FileRange(chunk);
+  source.WillNeed(*entries_[chunk.entry].tensor, range.begin, range.size);
 }
 
 void WeightStore::FillChunk(const WeightSource& source, const Chunk& chunk) {
@@ -155,14 +179,9 @@ void WeightStore::FillChunk(const WeightSource& source, const Chunk& chunk) {
     }
     return;
   }
-  const uint64_t row_bytes = tensor.bytes / static_cast<uint64_t>(tensor.rows());
-  const int64_t first_row = int64_t{chunk.panel_begin} * kPanelRows;
-  const int64_t last_row = std::min<int64_t>(int64_t{chunk.panel_end} * kPanelRows, tensor.rows());
-  const uint64_t begin = static_cast<uint64_t>(first_row) * row_bytes;
-  const uint64_t size = static_cast<uint64_t>(last_row - first_row) * row_bytes;
-  source.WillNeed(tensor, begin, size);
   PackPanels(entry.matrix, bytes, chunk.panel_begin, chunk.panel_end, dst);
-  source.Release(tensor, begin, size);
+  const ByteRange range = FileRange(chunk);
+  source.Release(tensor, range.begin, range.size);
 }
 
 const WeightStore::Entry* WeightStore::Find(std::string_view name) const {

@@ -77,11 +77,18 @@ class WeightStore {
     int32_t panel_end;
   };
 
+  struct ByteRange {
+    uint64_t begin;  // within the tensor
+    uint64_t size;
+  };
+
   WeightStore() = default;
   Status Plan(const WeightSource& source, std::span<const WeightRequest> requests);
   Status Allocate(const std::string& path, Ledger* ledger);
   void Fill(const WeightSource& source, ThreadPool& pool);
   std::vector<Chunk> MakeChunks() const;
+  ByteRange FileRange(const Chunk& chunk) const;
+  void Prefetch(const WeightSource& source, const Chunk& chunk) const;
   void FillChunk(const WeightSource& source, const Chunk& chunk);
   const Entry* Find(std::string_view name) const;
 
