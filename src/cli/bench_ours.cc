@@ -31,7 +31,7 @@ Result<std::unique_ptr<SpeedBench>> SpeedBench::Create(Runtime* runtime) {
   ASSIGN_OR_RETURN(bench->cache_,
                    KvCache::Create(runtime->model->kv_layers(), runtime->model_options.kv_dtype,
                                    runtime->arena.get()));
-  bench->read_bytes_per_s_ = MeasureReadBandwidth(*runtime->pool);
+  ASSIGN_OR_RETURN(bench->read_bytes_per_s_, MeasureReadBandwidth(*runtime->pool));
   bench->int8_ops_per_s_ = MeasureInt8Peak(runtime->kernels->isa(), *runtime->pool);
   return bench;
 }
