@@ -133,8 +133,8 @@ Result<std::optional<ChatTemplate>> LoadChatTemplate(const Options& options,
     text << file.rdbuf();
     source = text.str();
   } else if (!source.empty()) {
-    const std::string_view builtin = BuiltinChatTemplate(source);
-    if (!builtin.empty()) source = std::string(builtin);
+    const auto builtin = FindBuiltinChatTemplate(source);
+    if (builtin.has_value()) source = std::string(*builtin);
   } else {
     source = tokenizer.chat_template();
     flag = "the model's chat template";
