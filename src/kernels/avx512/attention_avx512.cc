@@ -54,7 +54,7 @@ __attribute__((noinline)) void Kv8Blocks(const uint8_t* k, int32_t dim, const st
       UNROLL for (int b = 0; b < NB; ++b) codes[b] = _mm512_load_si512(k + b * block);
       if constexpr (R <= 8) {
         UNROLL for (int b = 0; b < NB; ++b) {
-          _mm_prefetch(reinterpret_cast<const char*>(next + b * block), _MM_HINT_T0);
+          _mm_prefetch(reinterpret_cast<const char*>(next + b * block), _MM_HINT_T1);
         }
       }
       UNROLL for (int r = 0; r < R; ++r) {
