@@ -15,5 +15,5 @@ export default defineConfig({
       },
     },
   },
-  server: { proxy: { '/v1': 'http://127.0.0.1:8080', '/metrics': 'http://127.0.0.1:8080' } },
+  server: { proxy: { '/v1': 'http://127.0.0.1:8420', '/metrics': 'http://127.0.0.1:8420' } },
 });

@@ -16,7 +16,7 @@ namespace ballast {
 
 struct ServerOptions {
   std::string host = "127.0.0.1";   // an IP literal or "localhost"
-  uint16_t port = 8080;             // 0: any free port
+  uint16_t port = 8420;             // 0: any free port
   int threads = 2;                  // I/O threads: parse, tokenize, stream
   std::string alias;                // the model's name in the API; empty: the engine's
   int64_t request_deadline_ms = 0;  // of one generating request; 0: none
@@ -39,7 +39,7 @@ class Server {
   Server& operator=(const Server&) = delete;
 
   int port() const;
-  /// "http://127.0.0.1:8080"
+  /// "http://127.0.0.1:8420"
   std::string url() const;
 
   /// The orderly end: /readyz turns 503, new generating requests get 503, running ones finish for

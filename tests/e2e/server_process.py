@@ -38,9 +38,8 @@ class ServerProcess:
         return self
 
     def __exit__(self, *_):
-        if self.fake:
-            self.process.stdin.close()
-        else:
+        self.process.stdin.close()  # ends the fake server
+        if not self.fake:
             self.process.terminate()
         try:
             status = self.process.wait(timeout=60)
