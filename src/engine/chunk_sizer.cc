@@ -28,9 +28,9 @@ int32_t ChunkSizer::Rows(int32_t decode_rows) const {
     rows = std::min(budget_ms / ms_per_row_, double{kMaxGrowth} * largest_measured_);
   }
   rows = std::clamp(rows, static_cast<double>(kChunkTokens), 1e6);
-  const int32_t whole = static_cast<int32_t>(rows) / kChunkTokens * kChunkTokens;
-  return std::min(whole,
-                  room / static_cast<int32_t>(kChunkTokens) * static_cast<int32_t>(kChunkTokens));
+  constexpr int32_t kBorder = static_cast<int32_t>(kChunkTokens);
+  const int32_t whole = static_cast<int32_t>(rows) / kBorder * kBorder;
+  return std::min(whole, room / kBorder * kBorder);
 }
 
 void ChunkSizer::Record(int32_t decode_rows, int32_t prefill_rows, double ms) {

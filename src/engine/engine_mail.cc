@@ -55,9 +55,10 @@ EngineCore::EngineCore(EngineOptions options, std::unique_ptr<Model> model, Kern
   info_.weight_bytes_logical = model_->logical_weight_bytes();
   stats_.kv_capacity_bytes = static_cast<uint64_t>(memory_.arena->capacity_frames()) * kFrameBytes;
   stats_.budget_bytes = memory_.ledger->budget_bytes();
-  // Each sampler keeps one row of scaled logits.
-  memory_.ledger->Charge(MemoryOwner::kActivations,
-                         samplers_.size() * static_cast<uint64_t>(config.vocab) * sizeof(float));
+  // Each sampler keeps two rows: scaled logits, and penalised ones or masses.
+  memory_.ledger->Charge(
+      MemoryOwner::kActivations,
+      samplers_.size() * 2 * static_cast<uint64_t>(config.vocab) * sizeof(float));
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "ballast-engine");
     Run();
