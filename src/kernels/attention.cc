@@ -30,28 +30,29 @@ constexpr double kMaxItemNs = 100'000;
 constexpr double kMaxWaveNs = 250'000;  // the pool takes a join of 700 µs for congestion
 constexpr double kSerialNs = 8'000;
 
-/// A run of segments of a block of rows of one KV head.
+/// A run of segments of a block of rows for some KV heads.
 struct Item {
   const AttentionTask* task;
-  int32_t kv_head;
+  int32_t head_begin;
+  int32_t head_end;
   int32_t row_begin;
   int32_t rows;
   int64_t segment_begin;
   int64_t segment_end;
-  int64_t state;    // index of the pairs' (M, l) in the state arrays
-  int64_t partial;  // index of the partial states' o in floats; −1: the state is in `out`
+  int64_t state;    // index in the state arrays of (M, l) [head][segment if partial][pair]
+  int64_t partial;  // index in floats of the partial sums, likewise; −1: the state is in `out`
   int32_t wave;
   bool last;  // divides by l at the end
+
+  int64_t segments() const { return segment_end - segment_begin; }
 };
 
 /// Everything of one Attention call; kept by the thread so that steps do not allocate.
 struct Plan {
   std::vector<Item> items;
   std::vector<float> m, l, o;
-  int32_t waves = 0;
   int64_t states = 0;
   int64_t partial_floats = 0;
-  double serial_ns = 0;
 };
 
 int64_t FirstKey(int64_t position, int32_t window) {
@@ -83,38 +84,50 @@ int32_t BlockRows(const AttentionTask& task, int32_t group) {
   return most;
 }
 
-void PlanTask(const AttentionTask& task, const AttentionShape& shape, double target_ns,
-              Plan* plan) {
+/// Few rows: runs of segments side by side, each with all heads so that memory is read in order;
+/// single heads when there are too few segments for all threads.
+void PlanFewRows(const AttentionTask& task, const AttentionShape& shape, double target_ns,
+                 int threads, Plan* plan) {
+  const int32_t heads = shape.kv.kv_heads;
+  const int64_t pairs = int64_t{task.rows} * (shape.heads / heads);
+  const Span span = Segments(task, shape, 0, task.rows);
+  const int32_t together = span.end - span.begin >= 4 * threads ? heads : 1;
+  const double segment_ns = SegmentNs(shape.kv, pairs) * together;
+  const int64_t step = static_cast<int64_t>(
+      std::clamp(target_ns / segment_ns, 1.0, static_cast<double>(span.end - span.begin)));
+  const bool partial = span.end - span.begin > step;
+  for (int32_t head = 0; head < heads; head += together) {
+    for (int64_t s = span.begin; s < span.end; s += step) {
+      const int64_t end = std::min(span.end, s + step);
+      const int64_t states = pairs * together * (partial ? end - s : 1);
+      plan->items.push_back({&task, head, head + together, 0, task.rows, s, end, plan->states,
+                             partial ? plan->partial_floats : -1, 0, !partial});
+      plan->states += states;
+      if (partial) plan->partial_floats += states * shape.kv.head_dim;
+    }
+  }
+}
+
+/// Many rows: blocks of rows one head at a time, in waves of segments.
+void PlanManyRows(const AttentionTask& task, const AttentionShape& shape, int32_t block,
+                  Plan* plan) {
   const int32_t group = shape.heads / shape.kv.kv_heads;
-  const int32_t block = BlockRows(task, group);
-  const bool split = task.rows <= block;  // few rows: segments may run side by side
   // Later rows see more keys: they go first, so that the last items are short ones.
   for (int32_t row = (task.rows - 1) / block * block; row >= 0; row -= block) {
     const int32_t rows = std::min(block, task.rows - row);
-    const int64_t pairs = int64_t{rows} * group;
     const Span span = Segments(task, shape, row, rows);
-    const double segment_ns = SegmentNs(shape.kv, pairs);
-    const int64_t step =
-        std::max<int64_t>(1, static_cast<int64_t>((split ? target_ns : kMaxWaveNs) / segment_ns));
-    const bool partial = split && span.end - span.begin > step;
+    const double segment_ns = SegmentNs(shape.kv, int64_t{rows} * group);
+    const int64_t step = std::max<int64_t>(1, static_cast<int64_t>(kMaxWaveNs / segment_ns));
     for (int32_t head = 0; head < shape.kv.kv_heads; ++head) {
       int32_t wave = 0;
-      for (int64_t s = span.begin; s < span.end; s += step) {
+      for (int64_t s = span.begin; s < span.end; s += step, ++wave) {
         const int64_t end = std::min(span.end, s + step);
-        plan->items.push_back({&task, head, row, rows, s, end, plan->states,
-                               partial ? plan->partial_floats : -1, partial ? 0 : wave,
-                               end == span.end});
-        if (partial) {
-          plan->states += pairs * (end - s);
-          plan->partial_floats += pairs * (end - s) * shape.kv.head_dim;
-        } else {
-          plan->waves = std::max(plan->waves, ++wave);
-        }
+        plan->items.push_back(
+            {&task, head, head + 1, row, rows, s, end, plan->states, -1, wave, end == span.end});
       }
-      if (!partial) plan->states += pairs;
+      plan->states += int64_t{rows} * group;
     }
   }
-  if (split) plan->waves = std::max(plan->waves, 1);
 }
 
 double TotalNs(std::span<const AttentionTask> tasks, const AttentionShape& shape) {
@@ -132,9 +145,9 @@ double TotalNs(std::span<const AttentionTask> tasks, const AttentionShape& shape
   return total;
 }
 
-/// Runs one item: fills the job's arrays, then the bodies do the rest.
-void RunItem(const AttentionTable& table, const AttentionShape& shape, const Item& item,
-             Plan* plan) {
+/// Runs segments [begin, end) of one head of an item; `after` is what the thread reads next.
+void RunHead(const AttentionTable& table, const AttentionShape& shape, const Item& item,
+             int32_t head, int64_t begin, int64_t end, const std::byte* after, Plan* plan) {
   const AttentionTask& task = *item.task;
   const int32_t group = shape.heads / shape.kv.kv_heads, dim = shape.kv.head_dim;
   const float* q[kMaxItemPairs];
@@ -142,17 +155,20 @@ void RunItem(const AttentionTable& table, const AttentionShape& shape, const Ite
   int64_t first[kMaxItemPairs], last[kMaxItemPairs];
   AttentionJob job;
   job.pairs = item.rows * group;
+  const bool partial = item.partial >= 0;
+  const int64_t place = (head - item.head_begin) * (partial ? item.segments() : 1) +
+                        (partial ? begin - item.segment_begin : 0);
   for (int32_t i = 0; i < job.pairs; ++i) {
     const int64_t row = item.row_begin + i / group;
-    const int64_t column = (int64_t{item.kv_head} * group + i % group) * dim;
+    const int64_t column = (int64_t{head} * group + i % group) * dim;
     q[i] = task.q + row * task.q_stride + column;
-    o[i] = item.partial >= 0 ? plan->o.data() + item.partial + int64_t{i} * dim
-                             : task.out + row * task.out_stride + column;
+    o[i] = partial ? plan->o.data() + item.partial + (place * job.pairs + i) * dim
+                   : task.out + row * task.out_stride + column;
     last[i] = task.first_position + row;
     first[i] = FirstKey(last[i], shape.window);
   }
   job.kv = shape.kv;
-  job.kv_head = item.kv_head;
+  job.kv_head = head;
   job.pages = task.pages;
   job.page_types = task.page_types;
   job.scale = shape.scale;
@@ -160,33 +176,65 @@ void RunItem(const AttentionTable& table, const AttentionShape& shape, const Ite
   job.o = o;
   job.first = first;
   job.last = last;
-  job.segment_begin = item.segment_begin;
-  job.segment_end = item.segment_end;
-  job.m = plan->m.data() + item.state;
-  job.l = plan->l.data() + item.state;
-  job.ml_step = item.partial >= 0 ? job.pairs : 0;
-  job.o_step = item.partial >= 0 ? int64_t{job.pairs} * dim : 0;
+  job.segment_begin = begin;
+  job.segment_end = end;
+  job.m = plan->m.data() + item.state + place * job.pairs;
+  job.l = plan->l.data() + item.state + place * job.pairs;
+  job.ml_step = partial ? job.pairs : 0;
+  job.o_step = partial ? int64_t{job.pairs} * dim : 0;
+  job.after = after;
   table.attend(job);
-  if (item.partial < 0 && item.last) {
+  if (item.last && end == item.segment_end) {
     for (int32_t i = 0; i < job.pairs; ++i) table.finish(o[i], job.l[i], dim);
   }
 }
 
-/// Merges the partial states of pair i of the items [begin, end), which are one (task, KV head).
+/// The first keys of a head in a segment, or null.
+const std::byte* KeysOf(const Item& item, const AttentionShape& shape, int64_t segment,
+                        int32_t head) {
+  if (segment >= item.segment_end) return nullptr;
+  const int64_t page = segment * kPagesPerSegment;
+  const std::byte* record = item.task->pages[page];
+  if (record == nullptr) return nullptr;
+  if (item.task->page_types != nullptr && item.task->page_types[page] == KvDType::kKv8) {
+    return reinterpret_cast<const std::byte*>(Kv8HeadAt(record, shape.kv, head).k);
+  }
+  return reinterpret_cast<const std::byte*>(F16KeysAt(record, shape.kv, head));
+}
+
+void RunItem(const AttentionTable& table, const AttentionShape& shape, const Item& item,
+             Plan* plan) {
+  if (item.rows > 1 && item.head_end - item.head_begin == 1) {  // computing, not reading, counts
+    RunHead(table, shape, item, item.head_begin, item.segment_begin, item.segment_end, nullptr,
+            plan);
+    return;
+  }
+  for (int64_t segment = item.segment_begin; segment < item.segment_end; ++segment) {
+    for (int32_t head = item.head_begin; head < item.head_end; ++head) {
+      const bool same = head + 1 < item.head_end;
+      const std::byte* after =
+          KeysOf(item, shape, same ? segment : segment + 1, same ? head + 1 : item.head_begin);
+      RunHead(table, shape, item, head, segment, segment + 1, after, plan);
+    }
+  }
+}
+
+/// Merges the partial states of pair i of one head over the items [begin, end) of a task.
 void MergePair(const AttentionTable& table, const AttentionShape& shape, const Plan& plan,
-               const Item* begin, const Item* end, int32_t i) {
+               const Item* begin, const Item* end, int32_t head, int32_t i) {
   const AttentionTask& task = *begin->task;
   const int32_t group = shape.heads / shape.kv.kv_heads, dim = shape.kv.head_dim;
   const int64_t pairs = int64_t{begin->rows} * group;
-  const int64_t row = begin->row_begin + i / group;
-  float* out =
-      task.out + row * task.out_stride + (int64_t{begin->kv_head} * group + i % group) * dim;
+  float* out = task.out + (begin->row_begin + i / group) * task.out_stride +
+               (int64_t{head} * group + i % group) * dim;
   float m = kMinusInfinity, l = 0;
   for (const Item* item = begin; item != end; ++item) {
-    for (int64_t s = 0; s < item->segment_end - item->segment_begin; ++s) {
-      const size_t state = static_cast<size_t>(item->state + s * pairs + i);
-      table.merge(&m, &l, out, plan.m[state], plan.l[state],
-                  plan.o.data() + item->partial + (s * pairs + i) * dim, dim);
+    if (head < item->head_begin || head >= item->head_end) continue;
+    for (int64_t s = 0; s < item->segments(); ++s) {
+      const int64_t state = ((head - item->head_begin) * item->segments() + s) * pairs + i;
+      const size_t index = static_cast<size_t>(item->state + state);
+      table.merge(&m, &l, out, plan.m[index], plan.l[index],
+                  plan.o.data() + item->partial + state * dim, dim);
     }
   }
   table.finish(out, l, dim);
@@ -194,21 +242,23 @@ void MergePair(const AttentionTable& table, const AttentionShape& shape, const P
 
 void MergePartials(ThreadPool& pool, const AttentionTable& table, const AttentionShape& shape,
                    const Plan& plan) {
-  // Groups of items of one (task, KV head), which the plan laid side by side.
+  // The items of one task, which the plan laid side by side.
   std::vector<std::pair<const Item*, const Item*>> groups;
   const Item* const all_end = plan.items.data() + plan.items.size();
   for (const Item* item = plan.items.data(); item != all_end;) {
     const Item* end = item + 1;
-    while (end != all_end && end->task == item->task && end->kv_head == item->kv_head) ++end;
+    while (end != all_end && end->task == item->task && end->wave == item->wave) ++end;
     if (item->partial >= 0) groups.emplace_back(item, end);
     item = end;
   }
+  const int32_t heads = shape.kv.kv_heads;
   const auto merge = [&](int64_t index, int) {
-    const auto [begin, end] = groups[static_cast<size_t>(index)];
-    const int32_t pairs = begin->rows * (shape.heads / shape.kv.kv_heads);
-    for (int32_t i = 0; i < pairs; ++i) MergePair(table, shape, plan, begin, end, i);
+    const auto [begin, end] = groups[static_cast<size_t>(index / heads)];
+    const int32_t head = static_cast<int32_t>(index % heads);
+    const int32_t pairs = begin->rows * (shape.heads / heads);
+    for (int32_t i = 0; i < pairs; ++i) MergePair(table, shape, plan, begin, end, head, i);
   };
-  const int64_t count = static_cast<int64_t>(groups.size());
+  const int64_t count = static_cast<int64_t>(groups.size()) * heads;
   if (plan.partial_floats > 256 * 1024) {
     pool.ParallelFor(count, merge);
   } else {
@@ -257,7 +307,6 @@ void Kernels::Attention(std::span<const AttentionTask> tasks, const AttentionSha
   CHECK(shape.kv.head_dim > 0 && shape.kv.head_dim % 16 == 0 && shape.kv.head_dim <= kMaxHeadDim);
   thread_local Plan plan;
   plan.items.clear();
-  plan.waves = 0;
   plan.states = plan.partial_floats = 0;
   const double total_ns = TotalNs(tasks, shape);
   const bool serial = pool_->size() == 1 || total_ns < kSerialNs;
@@ -265,7 +314,13 @@ void Kernels::Attention(std::span<const AttentionTask> tasks, const AttentionSha
                                ? std::numeric_limits<float>::max()
                                : std::clamp(total_ns / (4 * pool_->size()), kMinItemNs, kMaxItemNs);
   for (const AttentionTask& task : tasks) {
-    if (task.rows > 0) PlanTask(task, shape, target_ns, &plan);
+    if (task.rows <= 0) continue;
+    const int32_t block = BlockRows(task, shape.heads / shape.kv.kv_heads);
+    if (task.rows <= block) {
+      PlanFewRows(task, shape, target_ns, serial ? 1 : pool_->size(), &plan);
+    } else {
+      PlanManyRows(task, shape, block, &plan);
+    }
   }
   plan.m.assign(static_cast<size_t>(plan.states), kMinusInfinity);
   plan.l.resize(static_cast<size_t>(plan.states));

@@ -73,6 +73,7 @@ struct AttentionJob {
   float* const* o = nullptr;  // [pairs] → [head_dim]
   int64_t ml_step = 0;
   int64_t o_step = 0;
+  const std::byte* after = nullptr;  // what this thread reads next, or null: prefetched at the end
 };
 
 /// The bodies of one ISA.
