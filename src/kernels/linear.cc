@@ -20,9 +20,7 @@ constexpr int64_t RoundUp(int64_t value, int64_t multiple) {
 // pool's 1 µs, short against a join that waits for the last piece.
 constexpr int64_t kPieceBytes = 256 << 10;
 // A piece of prefill does about this many multiply-adds (also tens of µs).
-constexpr int64_t kPieceProducts = 16 << 20;
-// Rows of one piece: their activations stay in L2 while the piece walks its panels.
-constexpr int64_t kPieceInputBytes = 1 << 20;
+constexpr int64_t kPieceProducts = 64 << 20;
 
 // Bodies may read whole tiles of 16 rows where a block has fewer, and ignore what they get.
 constexpr int64_t kSlackBytes = 4096;
@@ -37,20 +35,35 @@ struct Cut {
   int64_t pieces() const { return panel_pieces() * row_pieces; }
 };
 
+/// Panels a piece, at most `most`, such that the pieces spread evenly over the threads.
+int32_t EvenPanels(int32_t panels, int64_t most, int threads) {
+  int32_t best = 1;
+  int64_t best_cost = INT64_MAX;
+  for (auto p = static_cast<int32_t>(std::clamp<int64_t>(most, 1, panels)); 2 * p > most; --p) {
+    const int64_t pieces = (panels + p - 1) / p;
+    const int64_t cost = (pieces + threads - 1) / threads * p;
+    if (cost < best_cost) {
+      best = p;
+      best_cost = cost;
+    }
+    if (p == 1) break;
+  }
+  return best;
+}
+
 Cut CutTask(const PackedMatrix& w, const RoundedRows::Impl& x, int threads) {
   Cut cut;
   cut.panels = w.panels();
-  cut.piece_rows = std::clamp<int64_t>(
-      kPieceInputBytes / std::max<int64_t>(1, x.code_bytes) / kTileRows * kTileRows, 4 * kTileRows,
-      kMaxPieceRows);
-  cut.row_pieces = (x.rows + cut.piece_rows - 1) / cut.piece_rows;
+  cut.row_pieces = (x.rows + kMaxPieceRows - 1) / kMaxPieceRows;
+  cut.piece_rows = RoundUp((x.rows + cut.row_pieces - 1) / cut.row_pieces, kTileRows);
   const int64_t by_bytes = kPieceBytes / static_cast<int64_t>(w.panel_bytes());
-  const int64_t products = std::min(x.rows, cut.piece_rows) * kPanelRows * w.cols;
-  const int64_t by_work = kPieceProducts / std::max<int64_t>(1, products);
+  const int64_t products = std::min<int64_t>(x.rows, cut.piece_rows) * kPanelRows * w.cols;
+  const int64_t by_work = kPieceProducts / products;
   // At least four pieces a thread, so that the last one is short.
   const int64_t by_threads = cut.panels / (4 * threads);
-  cut.piece_panels = static_cast<int32_t>(
-      std::clamp<int64_t>(std::min({by_bytes, by_work, by_threads}), 1, cut.panels));
+  const int64_t most =
+      std::clamp<int64_t>(std::min({by_bytes, by_work, by_threads}), 1, cut.panels);
+  cut.piece_panels = EvenPanels(cut.panels, most, threads);
   return cut;
 }
 

@@ -133,7 +133,8 @@ BALLAST_INLINE void UnpackVector(const std::byte* unit, int pair, std::byte* fir
 }
 
 template <DType T, Way W>
-void UnpackPair(const std::byte* unit, int pair, int group, Weights* out) {
+BALLAST_NOINLINE void UnpackPair(const std::byte* unit, int pair, int group, Weights* out) {
+  avx512::PrefetchPair<T>(unit, pair);
   std::byte* first = out->b[group];
   std::byte* second = out->b[group + 1];
   UnpackVector<T, W, 0>(unit, pair, first, second);
@@ -149,24 +150,18 @@ void UnpackPair(const std::byte* unit, int pair, int group, Weights* out) {
 }
 
 // ---- Tiles ----
-// tmm0…3: C of full blocks; 4: A of full blocks; 5: B; 6: C and 7: A of a last block of fewer rows.
+// tmm0, 1: C of full blocks; 2, 3: A of full blocks; 4, 5: B; 6: C and 7: A of a last block of
+// fewer rows.
 
 template <Way W>
 void ConfigureTiles(int tail_rows) {
   TileConfig config;
-  const uint16_t a_bytes = IsFused(W) ? 64 : 32;
-  for (const int c : {0, 1, 2, 3}) {
-    config.row_bytes[c] = 64;
-    config.rows[c] = kTileRows;
+  for (int i = 0; i < 8; ++i) {
+    const bool is_a = i == 2 || i == 3 || i == 7, is_b = i == 4 || i == 5, is_tail = i >= 6;
+    config.row_bytes[i] = is_a && !IsFused(W) ? 32 : 64;
+    const int rows = is_b && !IsFused(W) ? 8 : is_tail && tail_rows > 0 ? tail_rows : kTileRows;
+    config.rows[i] = static_cast<uint8_t>(rows);
   }
-  config.row_bytes[4] = a_bytes;
-  config.rows[4] = kTileRows;
-  config.row_bytes[5] = 64;
-  config.rows[5] = IsFused(W) ? 16 : 8;
-  config.row_bytes[6] = 64;
-  config.rows[6] = static_cast<uint8_t>(tail_rows > 0 ? tail_rows : kTileRows);
-  config.row_bytes[7] = a_bytes;
-  config.rows[7] = config.rows[6];
   _tile_loadconfig(&config);
 }
 
@@ -212,18 +207,23 @@ BALLAST_INLINE void CompilerBarrier() { __asm__ volatile("" ::: "memory"); }
     _tile_stored(C3, c + 2 * kTileBytes, kVectorBytes); \
   }
 
-/// C tiles of a group in order: [h or all][l], Q6_K: [h·hi][h·lo][l·hi][l·lo].
+/// C tiles of a group in order: [h or all][l], Q6_K: [h·hi][h·lo][l·hi][l·lo]. Neighbours in time
+/// take different tile registers, or they would wait for each other.
 template <Way W>
-BALLAST_INLINE void MultiplyGroup(const std::byte* a, const std::byte* b, int32_t* out) {
+BALLAST_INLINE void MultiplyGroup(const std::byte* a, const std::byte* b, int32_t* out, int turn) {
   auto* c = reinterpret_cast<std::byte*>(out);
-  BALLAST_GROUP(4, 5, 0, 1, 2, 3)
+  if (turn % 2 == 0) {
+    BALLAST_GROUP(2, 4, 0, 1, 0, 1)
+  } else {
+    BALLAST_GROUP(3, 5, 1, 0, 1, 0)
+  }
 }
 
 /// The same for a block of fewer rows.
 template <Way W>
 BALLAST_INLINE void MultiplyGroupTail(const std::byte* a, const std::byte* b, int32_t* out) {
   auto* c = reinterpret_cast<std::byte*>(out);
-  BALLAST_GROUP(7, 5, 6, 6, 6, 6)
+  BALLAST_GROUP(7, 4, 6, 6, 6, 6)
 }
 
 // ---- The fp32 side ----
@@ -255,6 +255,8 @@ BALLAST_INLINE void AddGroup(const int32_t* c, const float* d, const float* scal
     const __m512 by =
         IsInt8(W) ? _mm512_mul_ps(weight_scale, _mm512_set1_ps(scale[t])) : weight_scale;
     sums[t] = _mm512_fmadd_ps(f, by, sums[t]);
+    // Keeps the compiler from converting all rows first, which spills the sums.
+    __asm__ volatile("" : "+v"(sums[t]));
   }
 }
 
@@ -297,40 +299,73 @@ BALLAST_INLINE const float* Scales(const RoundedBlock& rows, const Step& step) {
   return rows.scale + step.block * rows.n * (IsInt8(W) ? kBlockGroups : 1);
 }
 
-/// Blocks of 16 rows: while the tiles of one half-block of groups are computed, the fp32 work runs
-/// on the half-block before it.
+/// Full blocks of 16 rows for one step, as a sequence of (block, group) pairs.
+struct Sequence {
+  const std::byte* a;  // A tile of the first pair
+  const float* scale;  // its scales
+  float* acc;
+  int64_t a_stride;      // from block to block
+  int64_t scale_stride;  // in floats
+  int64_t pairs;         // blocks · groups
+};
+
+/// How many products the fp32 work stays behind: loading a tile that was just stored stalls.
+constexpr int Lag(Way w) { return Products(w) == 1 ? 5 : Products(w) == 2 ? 4 : 2; }
+
+/// kSpan pairs from number `base` on: the products of each pair, then the fp32 work on the pair Lag
+/// earlier. kSpan is a multiple of kGroups, so everything but the base is known when compiling.
+template <Way W, int kGroups, int kSpan>
+BALLAST_INLINE void Span(const Step& step, const Sequence& seq, int64_t base, Ring<W>* ring,
+                         __m512* sums) {
+  constexpr int kStride = kTileRows * GroupBytes(W);
+  constexpr int kLag = Lag(W);
+#pragma GCC unroll 8
+  for (int j = 0; j < kSpan; ++j) {
+    const int64_t now = base + j;
+    if (now < seq.pairs) {
+      MultiplyGroup<W>(seq.a + now / kGroups * seq.a_stride + j % kGroups * kStride,
+                       step.weights->b[j % kGroups], ring->c[j][0], j);
+    }
+    const int64_t then = now - kLag;
+    if (then < 0 || then >= seq.pairs) continue;
+    const int slot = (j + kSpan - kLag) % kSpan, g = slot % kGroups;
+    const int64_t block = then / kGroups;
+    float* acc = seq.acc + block * kTileRows * kPanelRows;
+    const float* scale = seq.scale + block * seq.scale_stride;
+    if (g == 0) StartRows<W, kTileRows>(acc, sums);
+    AddGroup<W, kTileRows>(ring->c[slot][0], step.weights->d[g], scale + kTileRows * g, step.shift,
+                           step.radix, sums);
+    if (g == kGroups - 1) FinishRows<W, kTileRows>(scale, sums, acc);
+  }
+}
+
+template <Way W, int kGroups>
+BALLAST_NOINLINE void FullBlocks(const Step& step, const Sequence& seq, Ring<W>* ring) {
+  constexpr int kSpan = kGroups == 6 ? 6 : 8;
+  __m512 sums[kTileRows];
+#pragma GCC unroll 16
+  for (int t = 0; t < kTileRows; ++t) sums[t] = _mm512_setzero_ps();
+  for (int64_t base = 0; base < seq.pairs + Lag(W); base += kSpan) {
+    Span<W, kGroups, kSpan>(step, seq, base, ring, sums);
+  }
+}
+
 template <Way W>
 void FullBlocks(const LinearPiece& piece, const Step& step, int64_t blocks, Ring<W>* ring,
                 float* acc) {
-  constexpr int kStride = kTileRows * GroupBytes(W);
-  const int half = step.groups / 2;
-  const Weights& w = *step.weights;
-  __m512 sums[kTileRows];
-  const float* scale = nullptr;
-  StartRows<W, kTileRows>(acc, sums);
-  for (int64_t i = 0; i <= blocks; ++i) {
-    const bool more = i < blocks;
-    const RoundedBlock rows =
-        BlockAt(*piece.x, piece.row_begin + (more ? i : blocks - 1) * kTileRows);
-    const std::byte* a = Codes<W>(rows, step);
-    for (int g = 0; g < half; ++g) {
-      if (more) MultiplyGroup<W>(a + g * kStride, w.b[g], ring->c[g][0]);
-      if (i == 0) continue;
-      AddGroup<W, kTileRows>(ring->c[half + g][0], w.d[half + g], scale + kTileRows * (half + g),
-                             step.shift, step.radix, sums);
-    }
-    if (i > 0) {
-      FinishRows<W, kTileRows>(scale, sums, acc);
-      acc += kTileRows * kPanelRows;
-    }
-    if (!more) return;
-    StartRows<W, kTileRows>(acc, sums);
-    scale = Scales<W>(rows, step);
-    for (int g = 0; g < half; ++g) {
-      MultiplyGroup<W>(a + (half + g) * kStride, w.b[half + g], ring->c[half + g][0]);
-      AddGroup<W, kTileRows>(ring->c[g][0], w.d[g], scale + kTileRows * g, step.shift, step.radix,
-                             sums);
-    }
+  const RoundedBlock rows = BlockAt(*piece.x, piece.row_begin);
+  const Sequence seq = {
+      Codes<W>(rows, step),        Scales<W>(rows, step), acc, kTileRows * piece.x->code_bytes,
+      kTileRows * piece.x->scales, blocks * step.groups};
+  switch (step.groups) {
+    case 2:
+      return FullBlocks<W, 2>(step, seq, ring);
+    case 4:
+      return FullBlocks<W, 4>(step, seq, ring);
+    case 6:
+      return FullBlocks<W, 6>(step, seq, ring);
+    default:
+      return FullBlocks<W, 8>(step, seq, ring);
   }
 }
 
@@ -349,8 +384,8 @@ BALLAST_INLINE void AddTailRows(const Step& step, const RoundedBlock& rows, int 
 
 /// The last block, of 1 to 15 rows. Sums beyond its rows may be garbage; the scratch has room.
 template <Way W>
-void TailBlock(const LinearPiece& piece, const Step& step, int64_t first, Ring<W>* ring,
-               float* acc) {
+BALLAST_NOINLINE void TailBlock(const LinearPiece& piece, const Step& step, int64_t first,
+                                Ring<W>* ring, float* acc) {
   const RoundedBlock rows = BlockAt(*piece.x, first);
   const std::byte* a = Codes<W>(rows, step);
   for (int g = 0; g < step.groups; ++g) {
@@ -361,45 +396,68 @@ void TailBlock(const LinearPiece& piece, const Step& step, int64_t first, Ring<W
   if (t < rows.n) AddTailRows<W, 4>(step, rows, t, *ring, acc);
 }
 
+/// Panels that share one sweep over the input: the codes of 256 columns of all rows (up to 256 KiB)
+/// come from L2 for all of them, however long the rows are.
+constexpr int kPanelsTogether = 4;
+
 template <DType T, Way W>
-void MultiplyPanels(const LinearPiece& piece) {
+void UnpackBlock(const std::byte* data, int begin, int count, Weights* weights) {
   using F = Format<T>;
-  alignas(64) float acc[kMaxPieceRows * kPanelRows];
-  Weights weights;
-  Ring<W> ring;
+  for (int i = 0; i < count; ++i) {
+    const int unit = (begin + i) / F::kUnitPairs, pair = (begin + i) % F::kUnitPairs;
+    UnpackPair<T, W>(data + static_cast<ptrdiff_t>(unit) * F::kUnitBytes, pair, 2 * i, weights);
+  }
+  CompilerBarrier();
+}
+
+/// Panels [panel, panel + count) for all rows of the piece; sums[i] is scratch of panel i.
+template <DType T, Way W>
+void MultiplyTogether(const LinearPiece& piece, int32_t panel, int count, Ring<W>* ring,
+                      float (*acc)[kMaxPieceRows * kPanelRows]) {
+  using F = Format<T>;
   const PackedMatrix& w = *piece.weight;
+  const std::byte* data = w.data + static_cast<size_t>(panel) * w.panel_bytes();
   const int pairs = w.units() * F::kUnitPairs;
   const int64_t rows = piece.row_end - piece.row_begin;
   const int64_t blocks = rows / kTileRows;
-  const int64_t tail_first = piece.row_begin + blocks * kTileRows;
   const bool twelve = piece.x->rounding == ActRounding::kInt12;
+  Weights weights;
   Step step{&weights, 0, 0, _mm512_set1_epi32(twelve ? 4 : 8),
             _mm512_set1_ps(twelve ? 16.0f : 256.0f)};
-  __builtin_memset(&ring, 0, sizeof(ring));
-  for (int32_t panel = piece.panel_begin; panel < piece.panel_end; ++panel) {
-    const std::byte* data = w.data + static_cast<size_t>(panel) * w.panel_bytes();
-    __builtin_memset(acc, 0,
-                     sizeof(float) * kPanelRows * (static_cast<size_t>(rows + 15) / 16 * 16));
-    ConfigureTiles<W>(static_cast<int>(rows % kTileRows));
-    for (int begin = 0; begin < pairs; begin += 4) {
-      const int count = pairs - begin < 4 ? pairs - begin : 4;
-      for (int i = 0; i < count; ++i) {
-        const int unit = (begin + i) / F::kUnitPairs, pair = (begin + i) % F::kUnitPairs;
-        UnpackPair<T, W>(data + static_cast<ptrdiff_t>(unit) * F::kUnitBytes, pair, 2 * i,
-                         &weights);
-      }
-      CompilerBarrier();
-      step.block = begin / 4;
-      step.groups = 2 * count;
-      if (blocks > 0) FullBlocks<W>(piece, step, blocks, &ring, acc);
-      if (tail_first < piece.row_end) {
-        TailBlock<W>(piece, step, tail_first, &ring, acc + blocks * kTileRows * kPanelRows);
+  const auto sums_bytes = sizeof(float) * kPanelRows * (static_cast<size_t>(rows + 15) / 16 * 16);
+  for (int i = 0; i < count; ++i) __builtin_memset(acc[i], 0, sums_bytes);
+  ConfigureTiles<W>(static_cast<int>(rows % kTileRows));
+  for (int begin = 0; begin < pairs; begin += 4) {
+    step.block = begin / 4;
+    step.groups = 2 * (pairs - begin < 4 ? pairs - begin : 4);
+    for (int i = 0; i < count; ++i) {
+      UnpackBlock<T, W>(data + static_cast<size_t>(i) * w.panel_bytes(), begin, step.groups / 2,
+                        &weights);
+      if (blocks > 0) FullBlocks<W>(piece, step, blocks, ring, acc[i]);
+      if (blocks * kTileRows < rows) {
+        TailBlock<W>(piece, step, piece.row_begin + blocks * kTileRows, ring,
+                     acc[i] + blocks * kTileRows * kPanelRows);
       }
     }
-    // AVX-512 runs at half speed while tiles are live.
-    _tile_release();
-    if constexpr (F::kMinimum) avx512::AddMinimums<T>(piece, data, acc);
-    avx512::StorePanel(piece, panel, acc);
+  }
+  // AVX-512 runs at half speed while tiles are live.
+  _tile_release();
+  for (int i = 0; F::kMinimum && i < count; ++i) {
+    avx512::AddMinimums<T>(piece, data + static_cast<size_t>(i) * w.panel_bytes(), acc[i]);
+  }
+  avx512::StorePanels(piece, panel, count, acc);
+}
+
+template <DType T, Way W>
+void MultiplyPanels(const LinearPiece& piece) {
+  alignas(64) float acc[kPanelsTogether][kMaxPieceRows * kPanelRows];
+  Ring<W> ring;
+  __builtin_memset(&ring, 0, sizeof(ring));
+  // Few rows: the weights are the traffic, and one stream of them is prefetched best.
+  const int together = piece.row_end - piece.row_begin <= 2 * kTileRows ? 1 : kPanelsTogether;
+  for (int32_t panel = piece.panel_begin; panel < piece.panel_end; panel += together) {
+    const int count = piece.panel_end - panel < together ? piece.panel_end - panel : together;
+    MultiplyTogether<T, W>(piece, panel, count, &ring, acc);
   }
 }
 

@@ -164,7 +164,7 @@ BALLAST_INLINE void Dot(const std::byte* codes, const std::byte* a, __m256i* sum
 #pragma GCC unroll 8
     for (int t = 0; t < kRows; ++t) words[t] = _mm256_setzero_si256();
 #pragma GCC unroll 8
-    for (int i = j; i < j + kVectors && i < kLast; ++i) {
+    for (int i = j; i < j + kVectors; ++i) {
       const __m256i v = Load(codes + kVectorBytes * i);
 #pragma GCC unroll 8
       for (int t = 0; t < kRows; ++t) {

@@ -69,9 +69,15 @@ void AddMinimums(const LinearPiece& piece, const std::byte* panel, float* acc) {
   }
 }
 
-BALLAST_INLINE void StorePanel(const LinearPiece& piece, int32_t panel, const float* acc) {
+/// Outputs of panels [panel, panel + count) from their sums, row by row: neighbouring panels share
+/// lines and pages of y.
+BALLAST_INLINE void StorePanels(const LinearPiece& piece, int32_t panel, int count,
+                                const float (*acc)[kMaxPieceRows * kPanelRows]) {
   for (int64_t row = piece.row_begin; row < piece.row_end; ++row) {
-    StoreRow(piece, panel, row, _mm512_load_ps(acc + 16 * (row - piece.row_begin)));
+    const int64_t at = kPanelRows * (row - piece.row_begin);
+    for (int i = 0; i < count; ++i) {
+      StoreRow(piece, panel + i, row, _mm512_load_ps(acc[i] + at));
+    }
   }
 }
 

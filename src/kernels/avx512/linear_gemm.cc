@@ -1,4 +1,4 @@
-// Role: AVX-512 VNNI products of five and more input rows. A panel's block of 256 columns is
+// Role: AVX-512 VNNI products of nine and more input rows. A panel's block of 256 columns is
 // unpacked once into L1 and used for every row of the piece; running sums stay in a small scratch.
 // Thread: as kernels/linear.h; scratch is on the stack. Invariant: bits of ref/linear_ref.cc.
 #include "kernels/avx512/linear_block.h"
@@ -33,6 +33,7 @@ BALLAST_INLINE void UnpackVector(const std::byte* unit, int pair, int group, Unp
 
 template <DType T>
 void UnpackPair(const std::byte* unit, int pair, int group, Unpacked* out) {
+  PrefetchPair<T>(unit, pair);
   UnpackVector<T, 0>(unit, pair, group, out);
   UnpackVector<T, 1>(unit, pair, group, out);
   UnpackVector<T, 2>(unit, pair, group, out);
@@ -221,7 +222,8 @@ template <DType T, Way W>
 void MultiplyPanels(const LinearPiece& piece) {
   using F = Format<T>;
   constexpr int kZero = F::kSix ? 0 : F::kZero;
-  alignas(64) float acc[kMaxPieceRows * kPanelRows];
+  alignas(64) float scratch[1][kMaxPieceRows * kPanelRows];
+  float* acc = scratch[0];
   Unpacked weights;
   const PackedMatrix& w = *piece.weight;
   const int pairs = w.units() * F::kUnitPairs;
@@ -238,7 +240,7 @@ void MultiplyPanels(const LinearPiece& piece) {
       MultiplyBlockOf<W>(piece, weights, begin / 4, 2 * count, kZero, acc);
     }
     if constexpr (F::kMinimum) AddMinimums<T>(piece, data, acc);
-    StorePanel(piece, panel, acc);
+    StorePanels(piece, panel, 1, scratch);
   }
 }
 

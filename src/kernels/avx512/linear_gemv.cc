@@ -1,4 +1,4 @@
-// Role: AVX-512 VNNI products of one to four input rows: memory-bound decode. Each panel is read
+// Role: AVX-512 VNNI products of one to eight input rows: memory-bound decode. Each panel is read
 // once, prefetched, unpacked in registers and used for all rows at hand. Thread: as
 // kernels/linear.h. Invariant: bits of ref/linear_ref.cc.
 #include "kernels/avx512/linear_gemv.h"
@@ -10,15 +10,15 @@ namespace ballast {
 namespace avx512 {
 namespace {
 
-// About 170 ns at one core's bandwidth: memory latency under load.
-constexpr int kPrefetchBytes = 2560;
-
 /// How the codes of a group become F (docs/arithmetic.md).
 enum class Way {
   kInt8,   // one sum
   kFused,  // int12 on 4-bit codes: Σ 16q·h + q·l in one sum
   kWide,   // Σ q·h and Σ q·l apart
 };
+
+// Up to this many rows both groups of a pair are summed at once; beyond, registers allow one.
+constexpr int kBothGroups = 4;
 
 template <int kRows>
 struct Sums {
@@ -41,8 +41,8 @@ BALLAST_INLINE void AddDots(__m512i codes, const std::byte* a, Dots<kRows>* dots
     } else if constexpr (W == Way::kFused) {
       const __m512i shifted = _mm512_slli_epi16(codes, 4);  // codes < 16: stays in its byte
       dots->high[t] = _mm512_dpbusd_epi32(dots->high[t], shifted, BroadcastCodes(a + t * kBytes));
-      dots->low[t] =
-          _mm512_dpbusd_epi32(dots->low[t], codes, BroadcastCodes(a + t * kBytes + kGroup));
+      __m512i* low = kRows > kBothGroups ? &dots->high[t] : &dots->low[t];
+      *low = _mm512_dpbusd_epi32(*low, codes, BroadcastCodes(a + t * kBytes + kGroup));
     } else {
       dots->high[t] = _mm512_dpbusd_epi32(dots->high[t], codes, BroadcastCodes(a + t * kBytes));
       dots->low[t] =
@@ -87,6 +87,9 @@ BALLAST_INLINE void Accumulate(__m512 f, __m512 d, float scale, __m512* acc, __m
   }
 }
 
+// Splits the two passes over a pair's codes: merged, they would need too many registers.
+BALLAST_INLINE void CompilerBarrier() { __asm__ volatile("" ::: "memory"); }
+
 /// What changes from group to group of one block of input rows.
 struct Cursor {
   const std::byte* codes;
@@ -120,29 +123,43 @@ BALLAST_INLINE void FinishGroup(const std::byte* unit, int pair, int half, const
   AddMinimum<T, W>(unit, pair, half, at.u, sums);
 }
 
+#define BALLAST_EACH_VECTOR(STEP) STEP(0) STEP(1) STEP(2) STEP(3) STEP(4) STEP(5) STEP(6) STEP(7)
+
 /// One pair of groups of every format but Q6_K. `next` is the second group's cursor.
 template <DType T, Way W, int kRows>
 BALLAST_INLINE void AddPair(const std::byte* unit, int pair, const Cursor& at, const Cursor& next,
                             __m128i shift, Sums<kRows>* sums) {
-  Dots<kRows> first, second;
-  Clear(&first);
-  Clear(&second);
   __m512i a, b;
+  if constexpr (kRows <= kBothGroups) {
+    Dots<kRows> first, second;
+    Clear(&first);
+    Clear(&second);
 #define BALLAST_STEP(J)                    \
   LoadCodes<T, J>(unit, pair, &a, &b);     \
   AddDots<W>(a, at.codes + 4 * J, &first); \
   AddDots<W>(b, next.codes + 4 * J, &second);
-  BALLAST_STEP(0)
-  BALLAST_STEP(1)
-  BALLAST_STEP(2)
-  BALLAST_STEP(3)
-  BALLAST_STEP(4)
-  BALLAST_STEP(5)
-  BALLAST_STEP(6)
-  BALLAST_STEP(7)
+    BALLAST_EACH_VECTOR(BALLAST_STEP)
 #undef BALLAST_STEP
-  FinishGroup<T, W>(unit, pair, 0, first, at, shift, sums);
-  FinishGroup<T, W>(unit, pair, 1, second, next, shift, sums);
+    FinishGroup<T, W>(unit, pair, 0, first, at, shift, sums);
+    FinishGroup<T, W>(unit, pair, 1, second, next, shift, sums);
+  } else {
+    Dots<kRows> dots;
+    Clear(&dots);
+#define BALLAST_STEP(J)                \
+  LoadCodes<T, J>(unit, pair, &a, &b); \
+  AddDots<W>(a, at.codes + 4 * J, &dots);
+    BALLAST_EACH_VECTOR(BALLAST_STEP)
+#undef BALLAST_STEP
+    FinishGroup<T, W>(unit, pair, 0, dots, at, shift, sums);
+    Clear(&dots);
+    CompilerBarrier();
+#define BALLAST_STEP(J)                \
+  LoadCodes<T, J>(unit, pair, &a, &b); \
+  AddDots<W>(b, next.codes + 4 * J, &dots);
+    BALLAST_EACH_VECTOR(BALLAST_STEP)
+#undef BALLAST_STEP
+    FinishGroup<T, W>(unit, pair, 1, dots, next, shift, sums);
+  }
 }
 
 /// The same for Q6_K, whose scales change at the middle of a group.
@@ -166,38 +183,29 @@ BALLAST_INLINE void FinishSix(const std::byte* unit, int pair, int half, const D
 template <Way W, int kRows>
 BALLAST_INLINE void AddPairSix(const std::byte* unit, int pair, const Cursor& at,
                                const Cursor& next, float radix, Sums<kRows>* sums) {
-  Dots<kRows> x0, x1, y0, y1;  // x: first half of the columns; 0, 1: group
-  Clear(&x0);
-  Clear(&x1);
-  Clear(&y0);
-  Clear(&y1);
+  constexpr DType T = DType::kQ6_K;
   __m512i a, b;
-#define BALLAST_STEP(J, D)                        \
-  LoadCodes<DType::kQ6_K, J>(unit, pair, &a, &b); \
-  AddDots<W>(a, at.codes + 4 * J, &D##0);         \
-  AddDots<W>(b, next.codes + 4 * J, &D##1);
-  BALLAST_STEP(0, x)
-  BALLAST_STEP(1, x)
-  BALLAST_STEP(2, x)
-  BALLAST_STEP(3, x)
-  BALLAST_STEP(4, y)
-  BALLAST_STEP(5, y)
-  BALLAST_STEP(6, y)
-  BALLAST_STEP(7, y)
+  Dots<kRows> x, y;  // first and second half of the columns
+  Clear(&x);
+  Clear(&y);
+#define BALLAST_STEP(J)                \
+  LoadCodes<T, J>(unit, pair, &a, &b); \
+  AddDots<W>(a, at.codes + 4 * J, J < 4 ? &x : &y);
+  BALLAST_EACH_VECTOR(BALLAST_STEP)
 #undef BALLAST_STEP
-  FinishSix<W>(unit, pair, 0, x0, y0, at, radix, sums);
-  FinishSix<W>(unit, pair, 1, x1, y1, next, radix, sums);
+  FinishSix<W>(unit, pair, 0, x, y, at, radix, sums);
+  Clear(&x);
+  Clear(&y);
+#define BALLAST_STEP(J)                \
+  LoadCodes<T, J>(unit, pair, &a, &b); \
+  AddDots<W>(b, next.codes + 4 * J, J < 4 ? &x : &y);
+  BALLAST_EACH_VECTOR(BALLAST_STEP)
+#undef BALLAST_STEP
+  FinishSix<W>(unit, pair, 1, x, y, next, radix, sums);
 }
 
-template <int kBytes>
-BALLAST_INLINE void Prefetch(const std::byte* at) {
-#pragma GCC unroll 32
-  for (int i = 0; i < kBytes; i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(at) + kPrefetchBytes + i, _MM_HINT_T0);
-  }
-}
-
-/// Rows [t, t + kRows) of a block against one panel.
+/// Rows [t, t + kRows) of a block against one panel; the block may have fewer, whose sums are
+/// dropped.
 template <DType T, Way W, int kRows>
 void MultiplyPanel(const LinearPiece& piece, int32_t panel, const RoundedBlock& block, int t,
                    int64_t row) {
@@ -220,7 +228,7 @@ void MultiplyPanel(const LinearPiece& piece, int32_t panel, const RoundedBlock& 
   }
   for (int index = 0; index < pairs; ++index) {
     const int pair = F::kUnitPairs == 1 ? 0 : index % F::kUnitPairs;
-    Prefetch<F::kUnitBytes / F::kUnitPairs>(unit + pair * (F::kUnitBytes / F::kUnitPairs));
+    PrefetchPair<T>(unit, pair);
     const Cursor next{at.codes + n * kBytes, at.scale + n, at.u + n, at.asum + n, at.parts + 4 * n};
     if constexpr (F::kSix) {
       AddPairSix<W>(unit, pair, at, next, radix, &sums);
@@ -241,7 +249,7 @@ void MultiplyPanel(const LinearPiece& piece, int32_t panel, const RoundedBlock& 
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
     const __m512 y = F::kMinimum ? _mm512_add_ps(sums.acc[i], sums.mac[i]) : sums.acc[i];
-    StoreRow(piece, panel, row + i, y);
+    if (t + i < n) StoreRow(piece, panel, row + i, y);
   }
 }
 
@@ -249,20 +257,23 @@ template <DType T, Way W>
 void MultiplyBlock(const LinearPiece& piece, int64_t first) {
   const RoundedBlock block = BlockAt(*piece.x, first);
   for (int32_t panel = piece.panel_begin; panel < piece.panel_end; ++panel) {
-    for (int t = 0; t < block.n; t += 4) {
-      switch (block.n - t) {
-        case 1:
-          MultiplyPanel<T, W, 1>(piece, panel, block, t, first + t);
-          break;
-        case 2:
-          MultiplyPanel<T, W, 2>(piece, panel, block, t, first + t);
-          break;
-        case 3:
-          MultiplyPanel<T, W, 3>(piece, panel, block, t, first + t);
-          break;
-        default:
-          MultiplyPanel<T, W, 4>(piece, panel, block, t, first + t);
-      }
+    int t = 0;
+    for (; block.n - t > kBothGroups; t += 8) {
+      MultiplyPanel<T, W, 8>(piece, panel, block, t, first + t);
+    }
+    switch (block.n - t) {
+      case 4:
+      case 3:
+        MultiplyPanel<T, W, 4>(piece, panel, block, t, first + t);
+        break;
+      case 2:
+        MultiplyPanel<T, W, 2>(piece, panel, block, t, first + t);
+        break;
+      case 1:
+        MultiplyPanel<T, W, 1>(piece, panel, block, t, first + t);
+        break;
+      default:
+        break;
     }
   }
 }

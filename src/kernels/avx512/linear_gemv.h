@@ -7,10 +7,10 @@
 namespace ballast::avx512 {
 
 /// Up to this many rows GemvBlock is faster than Gemm.
-inline constexpr int kGemvRows = 4;
+inline constexpr int kGemvRows = 8;
 
 /// All panels of `piece` for the block of up to 16 input rows at `first`; quantised weights. Best
-/// for one to four rows.
+/// for one to eight rows.
 void GemvBlock(const LinearPiece& piece, int64_t first) noexcept;
 
 /// All rows and panels of `piece`; quantised weights. Unpacks a panel once for all rows.
