@@ -20,7 +20,7 @@ namespace ballast {
 inline constexpr int kGroup = 32;          // columns that share a weight scale
 inline constexpr int kBlockGroups = 8;     // groups that share a wide activation scale
 inline constexpr int kTileRows = 16;       // input rows of a block
-inline constexpr int kMaxPieceRows = 512;  // input rows of a piece: bodies size their scratch by it
+inline constexpr int kMaxPieceRows = 256;  // input rows of a piece: bodies size their scratch by it
 
 /// Rounded rows: blocks of up to 16 input rows, in a block group-major and then row-minor, so that
 /// a block is an AMX A tile a group, and a single row is contiguous. A block of n rows holds

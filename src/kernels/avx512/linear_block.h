@@ -10,14 +10,25 @@ namespace ballast {
 namespace avx512 {
 namespace {
 
-/// mac of kRows rows over `groups` groups; `mac` holds the sums so far.
+/// A stretch of groups of one panel's minimums. The first one starts the sums at 0, the last one
+/// adds them to acc; between stretches they wait in mac.
+struct Stretch {
+  const float* m;  // [groups][16]
+  int groups;
+  bool first;
+  bool last;
+};
+
 template <int kRows>
-BALLAST_INLINE void MinimumChain(const float* m, const float* u, int n, int groups, float* mac) {
+BALLAST_INLINE void MinimumChain(const Stretch& stretch, const float* u, int n, float* mac,
+                                 float* acc) {
   __m512 sums[kRows];
 #pragma GCC unroll 16
-  for (int t = 0; t < kRows; ++t) sums[t] = _mm512_load_ps(mac + 16 * t);
-  for (int g = 0; g < groups; ++g) {
-    const __m512 minimum = _mm512_load_ps(m + 16 * g);
+  for (int t = 0; t < kRows; ++t) {
+    sums[t] = stretch.first ? _mm512_setzero_ps() : _mm512_load_ps(mac + 16 * t);
+  }
+  for (int g = 0; g < stretch.groups; ++g) {
+    const __m512 minimum = _mm512_load_ps(stretch.m + 16 * g);
 #pragma GCC unroll 16
     for (int t = 0; t < kRows; ++t) {
       sums[t] = _mm512_fmadd_ps(minimum, _mm512_set1_ps(u[t]), sums[t]);
@@ -25,20 +36,45 @@ BALLAST_INLINE void MinimumChain(const float* m, const float* u, int n, int grou
     u += n;
   }
 #pragma GCC unroll 16
-  for (int t = 0; t < kRows; ++t) _mm512_store_ps(mac + 16 * t, sums[t]);
+  for (int t = 0; t < kRows; ++t) {
+    if (stretch.last) {
+      _mm512_store_ps(acc + 16 * t, _mm512_add_ps(_mm512_load_ps(acc + 16 * t), sums[t]));
+    } else {
+      _mm512_store_ps(mac + 16 * t, sums[t]);
+    }
+  }
+}
+
+/// One stretch for all rows of the piece.
+BALLAST_NOINLINE inline void AddStretch(const LinearPiece& piece, const Stretch& stretch,
+                                        ptrdiff_t group, float* mac, float* acc) {
+  for (int64_t first = piece.row_begin; first < piece.row_end; first += kTileRows) {
+    const RoundedBlock block = BlockAt(*piece.x, first);
+    const float* u = block.u + group * block.n;
+    const int64_t at = (first - piece.row_begin) * kPanelRows;
+    if (block.n == 16) {
+      MinimumChain<16>(stretch, u, 16, mac + at, acc + at);
+      continue;
+    }
+    int t = 0;
+    for (; t + 4 <= block.n; t += 4) {
+      MinimumChain<4>(stretch, u + t, block.n, mac + at + 16 * t, acc + at + 16 * t);
+    }
+    for (; t < block.n; ++t) {
+      MinimumChain<1>(stretch, u + t, block.n, mac + at + 16 * t, acc + at + 16 * t);
+    }
+  }
 }
 
 /// Adds Σ m_g · u_g, ascending, to `acc` of every row of the piece. A pass of its own because fp32
 /// products run at half speed next to tile instructions.
 template <DType T>
 void AddMinimums(const LinearPiece& piece, const std::byte* panel, float* acc) {
-  constexpr int kPairs = 32;  // 2,048 columns a step: 4 KiB of minimums
+  constexpr int kPairs = 32;  // 2,048 columns a stretch: 4 KiB of minimums
   alignas(64) float m[2 * kPairs][kPanelRows];
   alignas(64) float mac[kMaxPieceRows * kPanelRows];
   using F = Format<T>;
   const int pairs = piece.weight->units() * F::kUnitPairs;
-  const int64_t rows = piece.row_end - piece.row_begin;
-  __builtin_memset(mac, 0, static_cast<size_t>(rows) * kPanelRows * sizeof(float));
   for (int begin = 0; begin < pairs; begin += kPairs) {
     const int count = pairs - begin < kPairs ? pairs - begin : kPairs;
     for (int i = 0; i < count; ++i) {
@@ -48,24 +84,8 @@ void AddMinimums(const LinearPiece& piece, const std::byte* panel, float* acc) {
       _mm512_store_ps(m[2 * i], LoadMinimum<T>(unit, pair, 0));
       _mm512_store_ps(m[2 * i + 1], LoadMinimum<T>(unit, pair, 1));
     }
-    for (int64_t first = piece.row_begin; first < piece.row_end; first += kTileRows) {
-      const RoundedBlock block = BlockAt(*piece.x, first);
-      const float* u = block.u + 2 * static_cast<ptrdiff_t>(begin) * block.n;
-      float* at = mac + (first - piece.row_begin) * kPanelRows;
-      int t = 0;
-      if (block.n == 16) {
-        MinimumChain<16>(m[0], u, 16, 2 * count, at);
-        t = 16;
-      }
-      for (; t + 4 <= block.n; t += 4) {
-        MinimumChain<4>(m[0], u + t, block.n, 2 * count, at + 16 * t);
-      }
-      for (; t < block.n; ++t) MinimumChain<1>(m[0], u + t, block.n, 2 * count, at + 16 * t);
-    }
-  }
-  for (int64_t i = 0; i < rows; ++i) {
-    _mm512_store_ps(acc + 16 * i,
-                    _mm512_add_ps(_mm512_load_ps(acc + 16 * i), _mm512_load_ps(mac + 16 * i)));
+    const Stretch stretch = {m[0], 2 * count, begin == 0, begin + count == pairs};
+    AddStretch(piece, stretch, 2 * static_cast<ptrdiff_t>(begin), mac, acc);
   }
 }
 
