@@ -317,23 +317,6 @@ TEST_P(LinearBodies, RowDoesNotDependOnItsBatch) {
   }
 }
 
-TEST_P(LinearBodies, DequantizesLikeTheReference) {
-  const DType type = GetParam();
-  Rng rng(500 + static_cast<uint64_t>(type));
-  for (const Corner corner : kCorners) {
-    const int cols = RandomCols(type, rng);
-    const TestMatrix w = MakeMatrix(type, 18, cols, rng, corner);
-    std::vector<float> want(static_cast<size_t>(cols)), got(static_cast<size_t>(cols));
-    for (int row = 0; row < 18; ++row) {
-      kLinearRef.dequantize_row(w.packed, row, want.data());
-      for (const Isa isa : OtherIsas()) {
-        LinearTableFor(isa).dequantize_row(w.packed, row, got.data());
-        ExpectEqual({want}, {got}, Describe(type, ActRounding::kFloat, 1, row, cols, isa));
-      }
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Types, LinearBodies, testing::ValuesIn(AllTypes()),
                          [](const auto& info) { return std::string(DTypeName(info.param)); });
 
