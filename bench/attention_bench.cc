@@ -152,6 +152,7 @@ void Prefill(benchmark::State& state) {
 }
 BENCHMARK(Prefill)
     ->ArgsProduct({{1, 2}, {0, 1, 2, 3}, {512}, {0, 1536}, {0, 1}})
+    ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
 /// threads, shape, depth, sequences, kv8.
@@ -174,6 +175,7 @@ BENCHMARK(Decode)
     ->Args({1, 1, 32768, 1, 0})
     ->Args({1, 1, 32768, 1, 1})
     ->Args({2, 1, 300, 1, 0})
+    ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
 
 /// rows, n.
