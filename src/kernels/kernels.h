@@ -1,13 +1,14 @@
 // Role: the boundary of src/kernels: what models call. Each operation is a written sequence of IEEE
 // operations (docs/arithmetic.md); every body (ref, avx2, avx512, amx) keeps it bit for bit.
-// Thread: operations are called by the engine thread and spread their rows over the pool; results do
-// not depend on the number of threads, on the batch or on how rows are grouped into calls.
+// Thread: operations are called by the engine thread and spread their rows over the pool; results
+// do not depend on the number of threads, on the batch or on how rows are grouped into calls.
 #ifndef BALLAST_KERNELS_KERNELS_H_
 #define BALLAST_KERNELS_KERNELS_H_
 
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "platform/cpu.h"
@@ -67,9 +68,9 @@ struct MatmulTask {
 /// [max(0, p − window + 1), p]. `pages[j]` is this layer's record of tokens [64j, 64j + 64);
 /// pages wholly outside every row's window may be null.
 struct AttentionTask {
-  const float* q = nullptr;    // [rows, heads · head_dim], row stride q_stride; roped, not scaled
-  int64_t q_stride = 0;        // in floats
-  float* out = nullptr;        // [rows, heads · head_dim], row stride out_stride
+  const float* q = nullptr;  // [rows, heads · head_dim], row stride q_stride; roped, not scaled
+  int64_t q_stride = 0;      // in floats
+  float* out = nullptr;      // [rows, heads · head_dim], row stride out_stride
   int64_t out_stride = 0;
   int32_t rows = 0;
   int64_t first_position = 0;
@@ -80,28 +81,44 @@ struct AttentionTask {
 struct AttentionShape {
   int32_t heads = 0;
   KvShape kv;
-  float scale = 0;      // multiplied into q before the dot
-  int32_t window = 0;   // 0: unlimited
-  float softcap = 0;    // 0: none (reserved)
+  float scale = 0;     // multiplied into q before the dot
+  int32_t window = 0;  // 0: unlimited
+  float softcap = 0;   // 0: none (reserved)
 };
 
 /// RoPE variants. kNeox rotates (i, i + d/2); kNorm rotates (2i, 2i + 1).
 enum class RopeKind : uint8_t { kNeox, kNorm };
 
-/// cos and sin of every (position, frequency), by our own polynomials in double.
+/// cos and sin of every (position, frequency), by our own polynomials in double. Computed by need
+/// in blocks of 64 positions: the whole table of a long context would cost 100 ms and 32 MB at
+/// start. Thread: Prepare by the engine thread outside parallel sections; Row by any thread in
+/// between.
 class RopeTable {
  public:
   /// @param freq_factors [rotary_dim / 2] divisors (llama3-style scaling), or empty.
   RopeTable(int32_t rotary_dim, double theta, double linear_scale,
             std::span<const float> freq_factors, int64_t max_positions);
-  /// cos at [0, rotary_dim/2), sin at [rotary_dim/2, rotary_dim).
-  const float* Row(int64_t position) const;
+  /// Makes Row valid for `position`. REQUIRES: 0 ≤ position < max_positions.
+  void Prepare(int64_t position) const {
+    const auto block = static_cast<size_t>(position / kBlockPositions);
+    if (position < 0 || block >= blocks_.size() || blocks_[block] == nullptr) Fill(position);
+  }
+  /// cos at [0, rotary_dim/2), sin at [rotary_dim/2, rotary_dim). REQUIRES: Prepare(position).
+  const float* Row(int64_t position) const {
+    return blocks_[static_cast<size_t>(position / kBlockPositions)].get() +
+           position % kBlockPositions * rotary_dim_;
+  }
   int32_t rotary_dim() const { return rotary_dim_; }
 
  private:
+  static constexpr int64_t kBlockPositions = 64;
+
+  void Fill(int64_t position) const;
+
   int32_t rotary_dim_;
   int64_t max_positions_;
-  std::unique_ptr<float[]> rows_;
+  std::vector<double> frequencies_;                       // [rotary_dim / 2]
+  mutable std::vector<std::unique_ptr<float[]>> blocks_;  // null: not computed yet
 };
 
 enum class Activation : uint8_t { kSilu, kGeluTanh };
@@ -131,13 +148,13 @@ class Kernels {
   void Matmul(std::span<const MatmulTask> tasks, const RoundedRows& x) const;
 
   /// x[m, head, :] rotated in place at positions[m]. Rows [rows, stride].
-  void Rope(float* x, int64_t stride, int64_t rows, int32_t heads, int32_t head_dim,
-            RopeKind kind, const RopeTable& table, const int64_t* positions) const;
+  void Rope(float* x, int64_t stride, int64_t rows, int32_t heads, int32_t head_dim, RopeKind kind,
+            const RopeTable& table, const int64_t* positions) const;
 
   /// Writes K and V rows [rows, kv_heads · head_dim] as f16 into the records of their pages.
   /// pages[j] is the (writable, f16) record of tokens [64j, 64j + 64); positions are consecutive.
-  void WriteKv(const float* k, const float* v, int64_t stride, int64_t rows,
-               int64_t first_position, const KvShape& shape, std::byte* const* pages) const;
+  void WriteKv(const float* k, const float* v, int64_t stride, int64_t rows, int64_t first_position,
+               const KvShape& shape, std::byte* const* pages) const;
   /// Rounds a full f16 record into a kv8 record (briefly: K by channel with offset, V by token).
   void SealKv8(const std::byte* f16_record, const KvShape& shape, std::byte* kv8_record) const;
 

@@ -87,6 +87,7 @@ void Kernels::Rope(float* x, int64_t stride, int64_t rows, int32_t heads, int32_
   CHECK(table.rotary_dim() <= head_dim);
   const auto rope = table_->rows->rope;
   const int32_t rotary_dim = table.rotary_dim();
+  for (int64_t row = 0; row < rows; ++row) table.Prepare(positions[row]);
   ForRows(*pool_, rows, int64_t{heads} * head_dim, [=, &table](int64_t row) {
     rope(x + row * stride, heads, head_dim, kind, rotary_dim, table.Row(positions[row]));
   });
