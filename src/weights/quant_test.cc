@@ -77,7 +77,8 @@ TEST(Half, EveryHalfSurvivesTheRoundTrip) {
     }
     ASSERT_EQ(F32ToF16(value), half) << bits;
     const float wide = BF16ToF32(half);
-    if (!std::isnan(wide)) ASSERT_EQ(F32ToBF16(wide), half) << bits;
+    if (std::isnan(wide)) continue;
+    ASSERT_EQ(F32ToBF16(wide), half) << bits;
   }
 }
 

@@ -195,7 +195,7 @@ TEST(HfConfig, Llama3FactorsKeepHighAndDivideLowFrequencies) {
     const double wave = 2 * 3.14159265358979323846 * std::pow(500000.0, 2.0 * double(i) / 128);
     const double smooth = std::min(1.0, std::max(0.0, (8192 / wave - 1) / 3));
     EXPECT_NEAR(config->rope_factors[i], 1 / ((1 - smooth) / 8 + smooth), 1e-5) << i;
-    if (i > 0) EXPECT_GE(config->rope_factors[i], config->rope_factors[i - 1]);
+    EXPECT_GE(config->rope_factors[i], config->rope_factors[i > 0 ? i - 1 : 0]);
   }
 }
 
