@@ -90,14 +90,14 @@ struct Bound {
   double kl_kv8;      // mean KL, precise activations, kv8
 };
 constexpr Bound kBounds[] = {
-    {"smollm2-135m-instruct-prose", 1.5e-3, 2e-5, 2e-4},
-    {"smollm2-135m-instruct-code", 1.5e-3, 2e-5, 2e-4},
-    {"qwen2.5-coder-0.5b-instruct-prose", 1.5e-3, 2e-5, 2e-4},
-    {"qwen2.5-coder-0.5b-instruct-code", 1.5e-3, 2e-5, 2e-4},
-    {"gemma-3-270m-prose", 2e-3, 2e-5, 2e-4},
-    {"gemma-3-270m-code", 2e-3, 2e-5, 2e-4},
-    {"qwen2.5-coder-1.5b-instruct-prose", 1.5e-3, 2e-5, 2e-4},
-    {"qwen2.5-coder-1.5b-instruct-code", 1.5e-3, 2e-5, 2e-4},
+    {"smollm2-135m-instruct-prose", 1e-4, 3e-6, 1e-4},
+    {"smollm2-135m-instruct-code", 1e-4, 3e-6, 1e-4},
+    {"qwen2.5-coder-0.5b-instruct-prose", 5e-4, 3e-6, 1e-4},
+    {"qwen2.5-coder-0.5b-instruct-code", 5e-4, 3e-6, 1e-4},
+    {"gemma-3-270m-prose", 2.5e-3, 3e-6, 1.5e-4},
+    {"gemma-3-270m-code", 2.5e-3, 3e-6, 1.5e-4},
+    {"qwen2.5-coder-1.5b-instruct-prose", 5e-4, 3e-6, 1e-4},
+    {"qwen2.5-coder-1.5b-instruct-code", 5e-4, 3e-6, 1e-4},
 };
 
 enum class Setting { kDefault, kPrecise, kPreciseKv8 };
