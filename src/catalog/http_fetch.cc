@@ -16,7 +16,6 @@ struct Transfer {
   CURL* curl = nullptr;
   std::FILE* file = nullptr;
   const HttpFetch* fetch = nullptr;
-  std::string path;
   uint64_t start_bytes = 0;
   bool started = false;
   bool write_failed = false;
@@ -30,11 +29,6 @@ size_t OnBody(char* data, size_t size, size_t count, void* user) {
     transfer->started = true;
     long status = 0;
     curl_easy_getinfo(transfer->curl, CURLINFO_RESPONSE_CODE, &status);
-    // A server without ranges answers 200 with the whole file: start over.
-    if (status == 200 && transfer->start_bytes > 0) {
-      transfer->file = std::freopen(transfer->path.c_str(), "wb", transfer->file);
-      transfer->start_bytes = 0;
-    }
     if (status >= 400) return 0;
   }
   if (transfer->file == nullptr || std::fwrite(data, 1, bytes, transfer->file) != bytes) {
@@ -116,7 +110,6 @@ Result<HttpFetchResult> FetchToFile(const HttpFetch& fetch, const std::string& p
   Transfer transfer;
   transfer.curl = curl.get();
   transfer.fetch = &fetch;
-  transfer.path = path;
   std::error_code ignored;
   if (std::filesystem::exists(path, ignored)) {
     transfer.start_bytes = std::filesystem::file_size(path, ignored);
@@ -137,6 +130,11 @@ Result<HttpFetchResult> FetchToFile(const HttpFetch& fetch, const std::string& p
     return HttpFetchResult{transfer.promised_sha256};
   }
   if (status >= 400) return HttpError(status, fetch.url);
+  // The server cannot resume and would send the whole file: start over, which cannot recur.
+  if (code == CURLE_RANGE_ERROR && transfer.start_bytes > 0) {
+    std::filesystem::remove(path, ignored);
+    return FetchToFile(fetch, path);
+  }
   if (code != CURLE_OK) {
     return Unavailable("{}: {}", fetch.url,
                        error_text[0] != '\0' ? error_text : curl_easy_strerror(code));
