@@ -161,6 +161,7 @@ Json ReportJson(const Report& report) {
             {"decode_weight_bytes", report.runtime->model->decode_weight_bytes()},
             {"resident_weight_bytes", report.runtime->model->resident_weight_bytes()},
             {"peak_rss_bytes", ReadResidentBytes().peak},
+            {"congested_joins", report.runtime->pool->congested_joins()},
             {"rows", Json::array()}};
   for (const Row& row : *report.rows) {
     json["rows"].push_back(RowJson(row, *report.peers, *report.options));

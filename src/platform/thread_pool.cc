@@ -20,10 +20,17 @@ constexpr uint64_t kFieldMask = (uint64_t{1} << kIndexBits) - 1;
 // Spinning covers the serial work between two kernels of one step (norms, rounding: 2 to 30 µs);
 // beyond it a worker sleeps so that an idle server burns nothing.
 constexpr int64_t kSpinNs = 60'000;
-// A join normally waits for at most one task (≤ 100 µs). Waiting this long means that the OS took
-// the core away from a worker in the middle of a task.
-constexpr int64_t kCongestedWaitNs = 700'000;
-// A scheduling quantum is about 3 ms: working alone for 30 times as long bounds the loss to 3 %.
+// A join normally waits for at most one task. Waiting this much longer than a few of the job's
+// tasks take means that the OS took the core away from a worker in the middle of a task.
+constexpr int64_t kCongestedWaitNs = 300'000;
+constexpr int64_t kCongestedTasks = 4;
+// One stolen quantum (about 3 ms) is cheaper to wait out than to answer. Only when such waits take
+// more than two fifths of a window is one thread alone the faster: two threads of which one has
+// half a core finish no more than one.
+constexpr int64_t kWindowNs = 30'000'000;
+constexpr int64_t kWindowShareNumerator = 2;
+constexpr int64_t kWindowShareDenominator = 5;
+// Probing again costs at most a window at half speed.
 constexpr int64_t kSoloMinNs = 100'000'000;
 constexpr int64_t kSoloMaxNs = 800'000'000;
 
@@ -123,7 +130,8 @@ void ThreadPool::Run(int64_t tasks, TaskFn fn, void* body) {
     wake_.fetch_add(1);
     FutexWakeAll(&wake_);
   }
-  ClaimAndRun(0);
+  const int64_t start_ns = NowNs();
+  const int64_t own_tasks = ClaimAndRun(0);
   if (slot.done.load(std::memory_order_acquire) == tasks) return;
   const int64_t wait_start_ns = NowNs();
   int spins = 0;
@@ -133,13 +141,28 @@ void ThreadPool::Run(int64_t tasks, TaskFn fn, void* body) {
     if (++spins % 4096 == 0) std::this_thread::yield();
   }
   const int64_t now_ns = NowNs();
-  if (now_ns - wait_start_ns > kCongestedWaitNs) {
-    congested_joins_.fetch_add(1, std::memory_order_relaxed);
-    const bool again = now_ns - last_congestion_ns_ < 4 * solo_length_ns_;
-    solo_length_ns_ = again ? std::min(2 * solo_length_ns_, kSoloMaxNs) : kSoloMinNs;
-    last_congestion_ns_ = now_ns;
-    solo_until_ns_ = now_ns + solo_length_ns_;
+  const int64_t task_ns = (wait_start_ns - start_ns) / std::max<int64_t>(own_tasks, 1);
+  const int64_t wait_ns = now_ns - wait_start_ns;
+  if (wait_ns > kCongestedWaitNs + kCongestedTasks * task_ns) OnCongestedJoin(now_ns, wait_ns);
+}
+
+void ThreadPool::OnCongestedJoin(int64_t now_ns, int64_t wait_ns) {
+  congested_joins_.fetch_add(1, std::memory_order_relaxed);
+  if (now_ns - window_start_ns_ > kWindowNs) {
+    window_start_ns_ = now_ns - wait_ns;
+    window_wait_ns_ = 0;
   }
+  window_wait_ns_ += wait_ns;
+  const bool window_is_long_enough = now_ns - window_start_ns_ >= kWindowNs / 3;
+  if (!window_is_long_enough || window_wait_ns_ * kWindowShareDenominator <
+                                    (now_ns - window_start_ns_) * kWindowShareNumerator) {
+    return;
+  }
+  const bool again = now_ns - last_solo_ns_ < 4 * solo_length_ns_;
+  solo_length_ns_ = again ? std::min(2 * solo_length_ns_, kSoloMaxNs) : kSoloMinNs;
+  last_solo_ns_ = now_ns;
+  solo_until_ns_ = now_ns + solo_length_ns_;
+  window_start_ns_ = 0;
 }
 
 }  // namespace ballast

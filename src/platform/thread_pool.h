@@ -40,7 +40,8 @@ class ThreadPool {
         const_cast<void*>(static_cast<const void*>(&fn)));
   }
 
-  /// Joins that waited longer than the threshold and sent the pool into solo mode (for /metrics).
+  /// Joins that waited much longer than a task takes (for /metrics). Many in a short time send the
+  /// pool into solo mode.
   int64_t congested_joins() const { return congested_joins_.load(std::memory_order_relaxed); }
 
   static constexpr int64_t kMaxTasks = (1 << 20) - 256;
@@ -56,6 +57,7 @@ class ThreadPool {
   };
 
   void Run(int64_t tasks, TaskFn fn, void* body);
+  void OnCongestedJoin(int64_t now_ns, int64_t wait_ns);
   void RunAlone(int64_t tasks, TaskFn fn, void* body);
   int64_t ClaimAndRun(int worker);
   void WorkerLoop(int worker);
@@ -72,7 +74,9 @@ class ThreadPool {
   // Owned by the calling thread.
   int64_t solo_until_ns_ = 0;
   int64_t solo_length_ns_ = 0;
-  int64_t last_congestion_ns_ = 0;
+  int64_t last_solo_ns_ = 0;
+  int64_t window_start_ns_ = 0;
+  int64_t window_wait_ns_ = 0;
 };
 
 }  // namespace ballast
