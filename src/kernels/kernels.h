@@ -143,6 +143,15 @@ class Kernels {
   void Round(const float* x, int64_t stride, int64_t rows, int64_t cols, ActRounding rounding,
              RoundedRows* out) const;
 
+  // Fused with what makes the input, in one fork-join: each thread rounds rows that are still in
+  // its cache. The same bits as the two calls.
+  /// y = RmsNorm(x), then rounds y [rows, n].
+  void RmsNormRound(const float* x, const float* w, float eps, int64_t rows, int64_t n, float* y,
+                    ActRounding rounding, RoundedRows* out) const;
+  /// y = GatedActivation(gate, up), then rounds y [rows, n]; y may equal gate.
+  void GatedRound(Activation act, const float* gate, const float* up, int64_t rows, int64_t n,
+                  float* y, ActRounding rounding, RoundedRows* out) const;
+
   /// Runs several linear layers that share one input in one fork-join. All weights have
   /// cols == x.cols and a type for which the rounding of `x` is valid.
   void Matmul(std::span<const MatmulTask> tasks, const RoundedRows& x) const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "kernels/rows.h"
 #include "kernels/table.h"
 
 namespace ballast {
@@ -125,19 +126,40 @@ const LinearTable& LinearTableFor(Isa isa) {
   return kLinearRef;
 }
 
-void RoundRows(const LinearTable& table, ThreadPool& pool, const float* x, int64_t stride,
-               int64_t rows, int64_t cols, ActRounding rounding, RoundedRows* out) {
+namespace {
+
+/// Rows a task: whole blocks of 16, since the rows of a block share lines in every array; within a
+/// block only when there is no other.
+int64_t RowsPerTask(int64_t rows, int64_t cols, int threads) {
+  constexpr int64_t kSerialValues = 8192;  // about 3 µs: not worth a fork
+  if (rows > kTileRows) return kTileRows;
+  return rows * cols <= kSerialValues ? rows : (rows + threads - 1) / threads;
+}
+
+/// Calls prepare(begin, end) and rounds the same rows on the same thread, block by block.
+template <class Prepare>
+void PrepareAndRound(const LinearTable& table, ThreadPool& pool, const float* x, int64_t stride,
+                     int64_t rows, int64_t cols, ActRounding rounding, RoundedRows* out,
+                     const Prepare& prepare) {
   DCHECK(rows >= 0 && cols > 0 && (rounding == ActRounding::kFloat || cols % kGroup == 0));
+  if (rows == 0) return;
   RoundedRows::Impl& impl = out->impl();
   impl.Resize(rows, cols, rounding);
   const auto round = table.round;
-  // About 1 µs a row; one row is not worth a fork.
-  constexpr int64_t kRowsPerTask = 4;
-  const int64_t tasks = (rows + kRowsPerTask - 1) / kRowsPerTask;
-  pool.ParallelFor(tasks, [&](int64_t task, int) {
-    const int64_t begin = task * kRowsPerTask;
-    round(x, stride, begin, std::min(rows, begin + kRowsPerTask), &impl);
+  const int64_t step = RowsPerTask(rows, cols, pool.size());
+  pool.ParallelFor((rows + step - 1) / step, [&](int64_t task, int) {
+    const int64_t begin = task * step, end = std::min(rows, begin + step);
+    prepare(begin, end);
+    round(x, stride, begin, end, &impl);
   });
+}
+
+}  // namespace
+
+void RoundRows(const LinearTable& table, ThreadPool& pool, const float* x, int64_t stride,
+               int64_t rows, int64_t cols, ActRounding rounding, RoundedRows* out) {
+  if (rows == 0) out->impl().Resize(0, cols, rounding);
+  PrepareAndRound(table, pool, x, stride, rows, cols, rounding, out, [](int64_t, int64_t) {});
 }
 
 void MultiplyRows(const LinearTable& table, ThreadPool& pool, std::span<const MatmulTask> tasks,
@@ -177,6 +199,26 @@ void MultiplyRows(const LinearTable& table, ThreadPool& pool, std::span<const Ma
 void Kernels::Round(const float* x, int64_t stride, int64_t rows, int64_t cols,
                     ActRounding rounding, RoundedRows* out) const {
   RoundRows(*table_->linear, *pool_, x, stride, rows, cols, rounding, out);
+}
+
+void Kernels::RmsNormRound(const float* x, const float* w, float eps, int64_t rows, int64_t n,
+                           float* y, ActRounding rounding, RoundedRows* out) const {
+  const auto norm = table_->rows->rms_norm;
+  PrepareAndRound(*table_->linear, *pool_, y, n, rows, n, rounding, out,
+                  [=](int64_t begin, int64_t end) {
+                    for (int64_t row = begin; row < end; ++row) {
+                      norm(x + row * n, w, eps, n, y + row * n);
+                    }
+                  });
+}
+
+void Kernels::GatedRound(Activation act, const float* gate, const float* up, int64_t rows,
+                         int64_t n, float* y, ActRounding rounding, RoundedRows* out) const {
+  const auto gated = table_->rows->gated;
+  PrepareAndRound(*table_->linear, *pool_, y, n, rows, n, rounding, out,
+                  [=](int64_t begin, int64_t end) {
+                    gated(act, gate + begin * n, up + begin * n, (end - begin) * n, y + begin * n);
+                  });
 }
 
 void Kernels::Matmul(std::span<const MatmulTask> tasks, const RoundedRows& x) const {

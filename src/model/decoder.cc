@@ -75,7 +75,6 @@ void Decoder::Embed(std::span<const TokenId> tokens) {
 void Decoder::Layer(size_t index, const StepBatch& batch, int64_t rows, int64_t wanted) {
   const ModelConfig& c = spec_.config;
   const DecoderLayer& layer = weights_.layers[index];
-  kernels_.RmsNorm(x_, layer.attention_norm, c.norm_eps, rows, c.hidden, h_);
   ProjectQkv(layer, rows);
   float* k = qkv_ + attention_cols_;
   if (layer.q_norm != nullptr) {
@@ -102,8 +101,8 @@ void Decoder::KeepWantedRows(std::span<const int32_t> wanted) {
   }
 }
 
-void Decoder::MatmulRounded(std::span<const MatmulTask> tasks, MatmulRole role, const float* x,
-                            int64_t stride, int64_t rows) {
+void Decoder::MatmulRounded(std::span<const MatmulTask> tasks, MatmulRole role,
+                            const LinearInput& input, int64_t rows) {
   // Consecutive layers that agree on the rounding share it and one fork-join. Files mix types, so
   // they need not all agree.
   for (size_t begin = 0; begin < tasks.size();) {
@@ -113,7 +112,16 @@ void Decoder::MatmulRounded(std::span<const MatmulTask> tasks, MatmulRole role, 
     const ActRounding rounding = rounding_of(begin);
     size_t end = begin + 1;
     while (end < tasks.size() && rounding_of(end) == rounding) ++end;
-    kernels_.Round(x, stride, rows, tasks[begin].weight->cols, rounding, &rounded_);
+    // What makes the input runs once, fused with the first rounding.
+    if (begin == 0 && input.norm != nullptr) {
+      kernels_.RmsNormRound(input.from, input.norm, spec_.config.norm_eps, rows, input.cols,
+                            input.x, rounding, &rounded_);
+    } else if (begin == 0 && input.up != nullptr) {
+      kernels_.GatedRound(spec_.activation, input.from, input.up, rows, input.cols, input.x,
+                          rounding, &rounded_);
+    } else {
+      kernels_.Round(input.x, input.cols, rows, input.cols, rounding, &rounded_);
+    }
     kernels_.Matmul(tasks.subspan(begin, end - begin), rounded_);
     begin = end;
   }
@@ -128,7 +136,7 @@ void Decoder::ProjectQkv(const DecoderLayer& layer, int64_t rows) {
       {&layer.k.weight, layer.k.bias, nullptr, k, qkv_cols_},
       {&layer.v.weight, layer.v.bias, nullptr, v, qkv_cols_},
   };
-  MatmulRounded(tasks, MatmulRole::kQkv, h_, c.hidden, rows);
+  MatmulRounded(tasks, MatmulRole::kQkv, {h_, c.hidden, x_, layer.attention_norm}, rows);
 }
 
 void Decoder::AddNormed(const float* y, const float* norm, int64_t rows) {
@@ -143,32 +151,30 @@ void Decoder::AttentionOut(const DecoderLayer& layer, int64_t rows) {
   const bool post_norm = layer.attention_post_norm != nullptr;
   float* out = post_norm ? qkv_ : x_;
   const MatmulTask task = {&layer.o.weight, layer.o.bias, post_norm ? nullptr : x_, out, c.hidden};
-  MatmulRounded({&task, 1}, MatmulRole::kAttentionOut, h_, attention_cols_, rows);
+  MatmulRounded({&task, 1}, MatmulRole::kAttentionOut, {h_, attention_cols_}, rows);
   if (post_norm) AddNormed(out, layer.attention_post_norm, rows);
 }
 
 void Decoder::Mlp(const DecoderLayer& layer, int64_t rows) {
   const ModelConfig& c = spec_.config;
-  kernels_.RmsNorm(x_, layer.ffn_norm, c.norm_eps, rows, c.hidden, h_);
   const MatmulTask gate_up[] = {
       {&layer.gate.weight, layer.gate.bias, nullptr, gate_, c.ffn},
       {&layer.up.weight, layer.up.bias, nullptr, up_, c.ffn},
   };
-  MatmulRounded(gate_up, MatmulRole::kGateUp, h_, c.hidden, rows);
-  kernels_.GatedActivation(spec_.activation, gate_, up_, rows, c.ffn, gate_);
+  MatmulRounded(gate_up, MatmulRole::kGateUp, {h_, c.hidden, x_, layer.ffn_norm}, rows);
   const bool post_norm = layer.ffn_post_norm != nullptr;
   float* out = post_norm ? h_ : x_;
   const MatmulTask down = {&layer.down.weight, layer.down.bias, post_norm ? nullptr : x_, out,
                            c.hidden};
-  MatmulRounded({&down, 1}, MatmulRole::kDown, gate_, c.ffn, rows);
+  MatmulRounded({&down, 1}, MatmulRole::kDown, {gate_, c.ffn, gate_, nullptr, up_}, rows);
   if (post_norm) AddNormed(out, layer.ffn_post_norm, rows);
 }
 
 void Decoder::Head(int64_t first, int64_t rows, float* logits) {
   const ModelConfig& c = spec_.config;
-  kernels_.RmsNorm(x_ + first * c.hidden, weights_.final_norm, c.norm_eps, rows, c.hidden, h_);
   const MatmulTask task = {&weights_.head, nullptr, nullptr, logits, c.vocab};
-  MatmulRounded({&task, 1}, MatmulRole::kHead, h_, c.hidden, rows);
+  MatmulRounded({&task, 1}, MatmulRole::kHead,
+                {h_, c.hidden, x_ + first * c.hidden, weights_.final_norm}, rows);
 }
 
 }  // namespace ballast

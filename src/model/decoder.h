@@ -80,6 +80,15 @@ class Decoder final : public Model {
   KvLayers kv_layers() const override;
 
  private:
+  /// The input of linear layers, [rows, cols], and what makes it: nothing, a norm of `from`, or the
+  /// gated activation of `from` and `up`.
+  struct LinearInput {
+    float* x = nullptr;
+    int64_t cols = 0;
+    const float* from = nullptr;
+    const float* norm = nullptr;
+    const float* up = nullptr;
+  };
   /// Rows of one slice whose attention is wanted, and where their results go.
   struct RowRun {
     int32_t slice = 0;
@@ -103,8 +112,8 @@ class Decoder final : public Model {
   void AddNormed(const float* y, const float* norm, int64_t rows);
   void KeepWantedRows(std::span<const int32_t> wanted);
   void Head(int64_t first, int64_t rows, float* logits);
-  void MatmulRounded(std::span<const MatmulTask> tasks, MatmulRole role, const float* x,
-                     int64_t stride, int64_t rows);
+  void MatmulRounded(std::span<const MatmulTask> tasks, MatmulRole role, const LinearInput& input,
+                     int64_t rows);
 
   // KV and attention of one layer (decoder_attention.cc).
   void PlanRows(const StepBatch& batch);
