@@ -157,6 +157,7 @@ TEST_F(ServerClients, StopCancelsOpenCalls) {
 TEST_F(ServerClients, StaysHealthyUnderACrowd) {
   FakeEngine::Options options;
   options.queue_limit = 1000;
+  options.context = 1 << 20;  // so long that no leaver's text ends before the leaver is scheduled
   ServerOptions server;
   server.limits.header_timeout_ms = 500;
   server.limits.body_timeout_ms = 500;
