@@ -17,8 +17,8 @@ using Json = nlohmann::ordered_json;
 inline constexpr int kMaxJsonDepth = 64;
 
 /// Parses one JSON document. Errors: kInvalidArgument with byte offset, or depth over the limit.
-/// `max_members` (0: no limit) bounds the members of one object: Json finds a member by a linear search,
-/// so text from strangers could otherwise cost quadratic time.
+/// `max_members` (0: no limit) bounds the members of one object: Json finds a member by a linear
+/// search, so text from strangers could otherwise cost quadratic time.
 Result<Json> ParseJson(std::string_view text, int max_depth = kMaxJsonDepth, int max_members = 0);
 
 /// Serialises without ever throwing: invalid UTF-8 in strings becomes U+FFFD.

@@ -1,5 +1,5 @@
-// Role: the function tables that one ISA's bodies fill. Chosen once at start (Kernels::Create); a body
-// an ISA does not have is taken from the next lower one.
+// Role: the function tables that one ISA's bodies fill. Chosen once at start (Kernels::Create); a
+// body an ISA does not have is taken from the next lower one.
 #ifndef BALLAST_KERNELS_TABLE_H_
 #define BALLAST_KERNELS_TABLE_H_
 

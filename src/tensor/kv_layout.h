@@ -30,8 +30,8 @@ struct KvShape {
     return static_cast<size_t>(kv_heads) * static_cast<size_t>(head_dim) * kPageTokens * 2;
   }
   size_t f16_record_bytes() const { return 2 * f16_half_bytes(); }
-  /// kv8: one run of bytes a KV head: K codes u8 [block 4][head_dim / 4][16 tokens][4 dims], K scale
-  /// and K offset f32 [head_dim] each, V codes s8 [64][head_dim], V scale f32 [64].
+  /// kv8: one run of bytes a KV head: K codes u8 [block 4][head_dim / 4][16 tokens][4 dims], K
+  /// scale and K offset f32 [head_dim] each, V codes s8 [64][head_dim], V scale f32 [64].
   size_t kv8_head_bytes() const {
     const size_t dim = static_cast<size_t>(head_dim);
     return 2 * dim * kPageTokens + 2 * dim * 4 + kPageTokens * 4;
