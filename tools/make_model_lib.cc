@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "tools/make_model_parts.h"
+#include "weights/quant.h"
 
 namespace ballast {
 namespace {
@@ -142,6 +143,7 @@ class Planner {
     PlannedTensor tensor{.gguf_name = std::move(gguf), .hf_name = std::move(hf)};
     tensor.cols = n;
     tensor.is_vector = true;
+    if (type_ == DType::kF16 || type_ == DType::kBF16) tensor.checkpoint_type = *type_;
     tensor.center = center;
     tensor.spread = spread;
     tensors_.push_back(std::move(tensor));
@@ -229,7 +231,10 @@ void FillRow(const PlannedTensor& tensor, uint64_t seed, int32_t row, bool gguf,
   for (int32_t col = 0; col < tensor.cols; ++col) {
     const float normal = NearNormal(Mix64(base ^ Mix64(static_cast<uint64_t>(col))));
     out[col] = tensor.center + tensor.spread * normal;
-    if (gguf) out[col] += tensor.gguf_add;
+    if (!gguf) continue;
+    if (tensor.checkpoint_type == DType::kF16) out[col] = F16ToF32(F32ToF16(out[col]));
+    if (tensor.checkpoint_type == DType::kBF16) out[col] = BF16ToF32(F32ToBF16(out[col]));
+    out[col] += tensor.gguf_add;
   }
 }
 

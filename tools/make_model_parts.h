@@ -10,7 +10,8 @@
 
 namespace ballast {
 
-/// A tensor to write. Values are a function of (seed, hf_name, row, column), so both formats agree.
+/// A tensor to write. Values are a function of (seed, hf_name, row, column), so both formats agree:
+/// vectors, which GGUF keeps in F32, are rounded to the checkpoint's type first.
 struct PlannedTensor {
   std::string gguf_name;
   std::string hf_name;
@@ -20,8 +21,9 @@ struct PlannedTensor {
   bool is_vector = false;
   float center = 0;  // values are center + spread · normal(0, 1)
   float spread = 0;
-  float gguf_add = 0;         // GGUF holds Gemma's norms plus one
-  int32_t permute_heads = 0;  // > 0: GGUF's rows are permuted for neighbouring rotations
+  DType checkpoint_type = DType::kF32;  // vectors: what safetensors round their values to
+  float gguf_add = 0;                   // GGUF holds Gemma's norms plus one
+  int32_t permute_heads = 0;            // > 0: GGUF's rows are permuted for neighbouring rotations
 };
 
 /// Every tensor of the model, in file order. REQUIRES: a complete recipe.
