@@ -194,23 +194,36 @@ Result<std::unique_ptr<const PreTokenizer>> PreTokenizer::Create(std::string_vie
   return std::unique_ptr<const PreTokenizer>(std::move(result));
 }
 
-void PreTokenizer::Split(std::string_view text, std::vector<std::string_view>* pieces) const {
+struct PreTokenizer::Scratch::State {
+  std::unique_ptr<pcre2_match_data, MatchDataDeleter> data{pcre2_match_data_create(1, nullptr)};
+  std::unique_ptr<pcre2_match_context, MatchContextDeleter> context{
+      pcre2_match_context_create(nullptr)};
+  std::unique_ptr<pcre2_jit_stack, JitStackDeleter> stack{
+      pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr)};
+  std::vector<std::string_view> current, next;
+
+  State() {
+    pcre2_set_match_limit(context.get(), kMatchLimit);
+    pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+  }
+};
+
+PreTokenizer::Scratch::Scratch() = default;
+PreTokenizer::Scratch::~Scratch() = default;
+
+void PreTokenizer::Split(std::string_view text, Scratch* scratch,
+                         std::vector<std::string_view>* pieces) const {
   if (text.empty()) return;
-  std::unique_ptr<pcre2_match_data, MatchDataDeleter> data(pcre2_match_data_create(1, nullptr));
-  std::unique_ptr<pcre2_match_context, MatchContextDeleter> context(
-      pcre2_match_context_create(nullptr));
-  std::unique_ptr<pcre2_jit_stack, JitStackDeleter> stack(
-      pcre2_jit_stack_create(kJitStackStart, kJitStackMax, nullptr));
-  pcre2_set_match_limit(context.get(), kMatchLimit);
-  pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
-  std::vector<std::string_view> current = {text};
+  if (scratch->state_ == nullptr) scratch->state_ = std::make_unique<Scratch::State>();
+  Scratch::State& state = *scratch->state_;
+  state.current.assign(1, text);
   for (size_t i = 0; i < stages_.size(); ++i) {
-    std::vector<std::string_view> next;
-    std::vector<std::string_view>* out = i + 1 == stages_.size() ? pieces : &next;
-    for (const std::string_view piece : current) {
-      stages_[i].Split(piece, data.get(), context.get(), out);
+    state.next.clear();
+    std::vector<std::string_view>* out = i + 1 == stages_.size() ? pieces : &state.next;
+    for (const std::string_view piece : state.current) {
+      stages_[i].Split(piece, state.data.get(), state.context.get(), out);
     }
-    current = std::move(next);
+    std::swap(state.current, state.next);
   }
 }
 

@@ -27,8 +27,23 @@ class PreTokenizer {
   PreTokenizer(const PreTokenizer&) = delete;
   PreTokenizer& operator=(const PreTokenizer&) = delete;
 
+  /// What matching needs beside the pattern: the JIT stack and match data. One owner at a time;
+  /// made on first use and worth keeping between calls (its stack is a mapping of its own).
+  class Scratch {
+   public:
+    Scratch();
+    ~Scratch();
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+   private:
+    friend class PreTokenizer;
+    struct State;
+    std::unique_ptr<State> state_;
+  };
+
   /// Appends the pieces of `text` (valid UTF-8), in order, none empty; joined they are `text`.
-  void Split(std::string_view text, std::vector<std::string_view>* pieces) const;
+  void Split(std::string_view text, Scratch* scratch, std::vector<std::string_view>* pieces) const;
 
  private:
   struct Stage;

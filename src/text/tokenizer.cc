@@ -54,7 +54,7 @@ class Tokenizer::Tables::PlainEncoder {
 
   void EncodePieces(std::string_view text) {
     pieces_.clear();
-    t_.pre_tokenizer->Split(text, &pieces_);
+    t_.pre_tokenizer->Split(text, &scratch_, &pieces_);
     for (const std::string_view piece : pieces_) MergePiece(piece);
   }
 
@@ -157,6 +157,7 @@ class Tokenizer::Tables::PlainEncoder {
 
   const Tables& t_;
   std::vector<TokenId>& out_;
+  PreTokenizer::Scratch scratch_;
   std::vector<std::string_view> pieces_;
   BpeMerger merger_;
 };

@@ -286,7 +286,8 @@ TEST(PreTokenizer, CutsLikeTheModelsPatterns) {
     auto pre = PreTokenizer::Create(name);
     EXPECT_TRUE(pre.has_value()) << name;
     std::vector<std::string_view> pieces;
-    (*pre)->Split(text, &pieces);
+    PreTokenizer::Scratch scratch;
+    (*pre)->Split(text, &scratch, &pieces);
     return std::vector<std::string>(pieces.begin(), pieces.end());
   };
   using Strings = std::vector<std::string>;
