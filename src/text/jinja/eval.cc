@@ -241,7 +241,9 @@ Value Interpreter::EvalCall(const Expr& expr) {
       const Arguments arguments = EvalArguments(expr);
       line_ = expr.line;
       if (object.Is(Kind::kString)) ChargeBytes(object.str().size());
-      return CallMethod(*this, object, callee.text, arguments);
+      Value result = CallMethod(*this, object, callee.text, arguments);
+      if (result.Is(Kind::kString)) ChargeBytes(result.str().size());
+      return result;
     }
     const Value member = GetAttribute(object, callee.text);
     if (!member.Is(Kind::kFunction)) {

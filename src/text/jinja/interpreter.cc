@@ -379,7 +379,9 @@ Value Interpreter::ApplyFilter(std::string_view name, const Value& input,
   if (filter == nullptr) Fail("no filter named '{}'", name);
   Charge(1);
   if (input.Is(Kind::kString)) ChargeBytes(input.str().size());
-  return filter(*this, input, arguments);
+  Value result = filter(*this, input, arguments);
+  if (result.Is(Kind::kString)) ChargeBytes(result.str().size());
+  return result;
 }
 
 bool Interpreter::ApplyTest(std::string_view name, const Value& input, const Arguments& arguments) {
