@@ -43,7 +43,7 @@ class SeededModels {
     ModelRecipe recipe;
     recipe.architecture = architecture;
     recipe.type = type;
-    recipe.context = 512;
+    recipe.context = 1024;
     if (architecture == "gemma3") recipe.sliding_window = 70;
     const Status status = MakeModel(recipe, path);
     EXPECT_TRUE(status.has_value()) << status.error().message;
@@ -66,24 +66,26 @@ struct Schedule {
   int64_t chunk = kTokens;
   int32_t batch = 1;
   int neighbours = 0;
+  bool every_thread_count = false;
 };
 constexpr Schedule kSchedules[] = {
-    {"whole"},
+    {"whole", EvalMode::kPrefill, kTokens, 1, 0, true},
     {"chunks of 16", EvalMode::kPrefill, 16},
-    {"chunks of 17", EvalMode::kPrefill, 17},
+    {"chunks of 17", EvalMode::kPrefill, 17, 1, 0, true},
     {"chunks of 64", EvalMode::kPrefill, 64},
     {"chunks of 100", EvalMode::kPrefill, 100},
-    {"decode", EvalMode::kDecode},
+    {"decode", EvalMode::kDecode, 1, 1, 0, true},
     {"batch of 2", EvalMode::kPrefill, 50, 2},
     {"batch of 7, decode", EvalMode::kDecode, 1, 7},
-    {"beside neighbours", EvalMode::kPrefill, 48, 1, 4},
+    {"beside neighbours", EvalMode::kPrefill, 48, 1, 4, true},
     {"decode beside neighbours", EvalMode::kDecode, 1, 2, 3},
 };
 
-Result<EvalResult> RunSchedule(LoadedModel& loaded, const Schedule& schedule) {
+Result<EvalResult> RunSchedule(LoadedModel& loaded, const Schedule& schedule,
+                               int64_t tokens = kTokens) {
   const int32_t vocab = loaded.model->config().vocab;
   EvalOptions eval;
-  eval.context = kTokens;
+  eval.context = tokens;
   eval.mode = schedule.mode;
   eval.prefill_chunk = schedule.chunk;
   eval.batch = schedule.batch;
@@ -91,7 +93,7 @@ Result<EvalResult> RunSchedule(LoadedModel& loaded, const Schedule& schedule) {
     const auto seed = static_cast<uint64_t>(i);
     eval.neighbours.push_back(SeededTokens(1000 + seed, 90 + 37 * i, vocab));
   }
-  return loaded.Eval(SeededTokens(7, kTokens, vocab), eval);
+  return loaded.Eval(SeededTokens(7, tokens, vocab), eval);
 }
 
 Result<std::string> Hash(const std::string& path, Isa isa, int threads, const ModelOptions& options,
@@ -115,8 +117,8 @@ TEST_P(Exactness, NoScheduleChangesABit) {
       auto loaded = Load(path, isa, threads, options);
       ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
       for (const Schedule& schedule : kSchedules) {
-        // The scalar body is slow: it gives the reference and the shapes that matter most.
-        if (isa == Isa::kRef && threads > 1 && schedule.batch > 1) continue;
+        // Batching and threads are independent: more threads repeat the basic shapes only.
+        if (threads > 1 && !schedule.every_thread_count) continue;
         auto result = RunSchedule(*loaded, schedule);
         ASSERT_TRUE(result.has_value()) << result.error().message;
         if (expected.empty()) expected = result->logits_sha256;
@@ -139,6 +141,33 @@ INSTANTIATE_TEST_SUITE_P(All, Exactness,
                          ::testing::Combine(::testing::Values("llama", "qwen2", "qwen3", "gemma3"),
                                             ::testing::Values(KvDType::kF16, KvDType::kKv8)),
                          ExactnessName);
+
+TEST_P(Exactness, LongContextsMergeSegmentsAlike) {
+  constexpr int64_t kLong = 2 * kSegmentTokens + 40;  // two whole attention segments and a part
+  constexpr Schedule kLongSchedules[] = {
+      {"whole", EvalMode::kPrefill, kLong},
+      {"chunks of 100", EvalMode::kPrefill, 100},
+      {"decode", EvalMode::kDecode},
+  };
+  const auto& [architecture, kv_dtype] = GetParam();
+  const std::string path = Models().Make(architecture, "mixed");
+  ModelOptions options;
+  options.kv_dtype = kv_dtype;
+  options.max_step_rows = 600;
+  std::string expected;
+  for (Isa isa : SupportedIsas()) {
+    auto loaded = Load(path, isa, 2, options);
+    ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+    for (const Schedule& schedule : kLongSchedules) {
+      if (isa == Isa::kRef && schedule.chunk != kLong) continue;  // the scalar body is slow
+      auto result = RunSchedule(*loaded, schedule, kLong);
+      ASSERT_TRUE(result.has_value()) << result.error().message;
+      if (expected.empty()) expected = result->logits_sha256;
+      EXPECT_EQ(result->logits_sha256, expected) << IsaName(isa) << ", " << schedule.name;
+      EXPECT_EQ(result->positions, kLong);
+    }
+  }
+}
 
 class ExactTypes : public ::testing::TestWithParam<const char*> {};
 
