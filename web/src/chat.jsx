@@ -51,7 +51,7 @@ export function Chat({ model }) {
 
   async function send() {
     const text = draft.trim();
-    if (!text || busy || !model) return;
+    if (!text || busy) return;
     const history = messages.filter((m) => !m.error && m.content);
     const turn = { role: 'user', content: text };
     setMessages([...messages, turn, { role: 'assistant', content: '', open: true }]);
@@ -60,7 +60,8 @@ export function Chat({ model }) {
     follow.current = true;
     const sent = [...history, turn].map(({ role, content }) => ({ role, content }));
     if (settings.system.trim()) sent.unshift({ role: 'system', content: settings.system.trim() });
-    const request = { model, messages: sent };
+    // Before the server has named its model, no name asks for whatever it serves.
+    const request = { model: model ?? '', messages: sent };
     if (settings.temperature !== '') request.temperature = Number(settings.temperature);
     if (settings.maxTokens !== '') request.max_tokens = Number(settings.maxTokens);
     abort.current = new AbortController();
@@ -141,7 +142,7 @@ export function Chat({ model }) {
               Stop
             </button>
           ) : (
-            <button type="submit" disabled={!draft.trim() || !model}>
+            <button type="submit" disabled={!draft.trim()}>
               Send
             </button>
           )}

@@ -58,6 +58,7 @@ function App() {
   const [model, setModel] = useState(null);
   const [error, setError] = useState('');
   const { memory, history, lost } = useMemory();
+  const status = lost ? 'Server not reached' : memory ? 'Connected' : 'Connecting…';
 
   useEffect(() => {
     getJson('/v1/models').then(
@@ -74,7 +75,7 @@ function App() {
           {model ? `${model.id} · ${model.context_length} tokens of context · ${model.meta.isa}` : error || 'Loading…'}
         </p>
         <span class={lost ? 'status lost' : 'status'} role="status">
-          {lost ? 'Server not reached' : 'Connected'}
+          {status}
         </span>
         <button type="button" class="quiet" onClick={toggleTheme}>
           {theme === 'dark' ? 'Light' : 'Dark'}
