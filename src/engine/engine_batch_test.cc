@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <semaphore>
 #include <set>
@@ -154,13 +156,54 @@ TEST(EngineBatchTest, CancelsInTheQueueInAPromptAndInDecoding) {
     EXPECT_EQ(sink->finish->reason, FinishReason::kCancelled);
     EXPECT_EQ(sink->final_events, 1);
   }
-  EXPECT_EQ(decoding->tokens.size(), 3u);  // the running step still counts, none after it
+  EXPECT_EQ(decoding->tokens.size(), 2u);  // nobody in the running step was wanted any more
   EXPECT_TRUE(prompt->tokens.empty());
   const EngineStats stats = engine.engine->Stats();
   EXPECT_EQ(stats.cancelled_total, 3);
   EXPECT_EQ(stats.kv_used_bytes, 0u);
   EXPECT_EQ(stats.running, 0);
   EXPECT_EQ(engine.model->history().size(), 3u);
+}
+
+// A cancelled prompt does not even finish the step that it is in; a neighbour's step goes on.
+TEST(EngineBatchTest, AStepIsAbandonedOnceNobodyInItIsWanted) {
+  std::atomic<size_t> hold{1};  // steps of so many slices wait
+  std::atomic<int> held{0};
+  std::atomic<int> abandoned{0};
+  FakeModelOptions model;
+  model.on_step = [&](const StepBatch& batch) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    if (batch.slices.size() == hold.load()) {
+      held.fetch_add(1);
+      held.notify_all();
+      while (hold.load() > 0 && !batch.abandoned() && std::chrono::steady_clock::now() < until) {
+        std::this_thread::yield();
+      }
+    }
+    if (batch.abandoned()) abandoned.fetch_add(1);
+  };
+  TestEngine engine = MakeEngine(model);
+  RequestId id;
+  const auto alone = engine.Submit(MakeRequest(1, 200, 5), &id);
+  held.wait(0);
+  engine.engine->Cancel(id);
+  ASSERT_TRUE(alone->Wait());
+  EXPECT_EQ(alone->finish->reason, FinishReason::kCancelled);
+  EXPECT_EQ(abandoned.load(), 1);
+  EXPECT_EQ(engine.engine->Stats().kv_used_bytes, 0u);
+
+  hold.store(2);
+  const auto leaves = engine.Submit(MakeRequest(2, 40, 4000), &id);
+  const auto stays = engine.Submit(MakeRequest(3, 40, 60));
+  held.wait(1);
+  engine.engine->Cancel(id);
+  hold.store(0);
+  ASSERT_TRUE(leaves->Wait());
+  ASSERT_TRUE(stays->Wait());
+  EXPECT_EQ(leaves->finish->reason, FinishReason::kCancelled);
+  EXPECT_EQ(abandoned.load(), 1);
+  EXPECT_EQ(stays->tokens, RunAlone(MakeRequest(3, 40, 60))->tokens);
+  EXPECT_EQ(engine.model->violations(), 0);
 }
 
 TEST(EngineBatchTest, CancellingANeighbourChangesNothing) {

@@ -58,7 +58,7 @@ void EngineCore::Step() {
   scheduler_.PlanPrefill(budget, &plan);
   EndExhausted(plan);
   if (plan.items.empty()) return;
-  Compute(plan);
+  if (!Compute(plan)) return;  // the mailbox ends them all
   SampleRows(plan);
   Measure(plan, MsBetween(start, NowNs()));
   Deliver(plan);
@@ -76,7 +76,25 @@ void EngineCore::EndExhausted(const StepPlan& plan) {
   }
 }
 
-void EngineCore::Compute(const StepPlan& plan) {
+// A long chunk would keep a client that has left waiting in its slot: once nobody in the step is
+// wanted any more, the step is abandoned between two layers.
+void EngineCore::BeginStep(const StepPlan& plan) {
+  std::lock_guard lock(mutex_);
+  step_ids_.clear();
+  for (const StepItem& item : plan.items) {
+    const RequestId id = item.sequence->id();
+    if (std::find(cancels_.begin(), cancels_.end(), id) == cancels_.end()) step_ids_.push_back(id);
+  }
+  abandon_.store(step_ids_.empty() || cancel_all_, std::memory_order_relaxed);
+}
+
+bool EngineCore::EndStep() {
+  std::lock_guard lock(mutex_);
+  step_ids_.clear();
+  return !abandon_.load(std::memory_order_relaxed);
+}
+
+bool EngineCore::Compute(const StepPlan& plan) {
   step_tokens_.clear();
   step_slices_.clear();
   step_logit_rows_.clear();
@@ -96,13 +114,16 @@ void EngineCore::Compute(const StepPlan& plan) {
     logits_ = std::vector<float>();  // freed first: the old values are of no use
     logits_.resize(wanted);
   }
-  model_->Forward({step_tokens_, step_slices_, step_logit_rows_}, logits_.data());
+  BeginStep(plan);
+  model_->Forward({step_tokens_, step_slices_, step_logit_rows_, &abandon_}, logits_.data());
+  if (!EndStep()) return false;
   for (const StepItem& item : plan.items) {
     Sequence& sequence = *item.sequence;
     sequence.computed = item.position + item.rows;
     if (sequence.kv->committed_tokens() < sequence.computed) sequence.kv->Commit(sequence.computed);
   }
   scheduler_.Charge(plan);
+  return true;
 }
 
 std::span<const float> EngineCore::LogitsRow(size_t row) const {

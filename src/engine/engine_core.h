@@ -64,7 +64,10 @@ class EngineCore {
   void ExpireDeadlines();
   void Step();
   void EndExhausted(const StepPlan& plan);
-  void Compute(const StepPlan& plan);
+  /// False: everybody in the step has been cancelled meanwhile; nothing of it counts.
+  bool Compute(const StepPlan& plan);
+  void BeginStep(const StepPlan& plan);
+  bool EndStep();
   void SampleRows(const StepPlan& plan);
   void Deliver(const StepPlan& plan);
   void DeliverToken(Sequence& sequence, TokenId token, std::span<const float> logits);
@@ -105,8 +108,9 @@ class EngineCore {
   std::condition_variable idle_;  // Drain waits for outstanding_ == 0
   std::vector<std::unique_ptr<Sequence>> inbox_;
   std::vector<RequestId> cancels_;
-  int64_t waiting_ = 0;      // in the scheduler, not yet admitted
-  int64_t outstanding_ = 0;  // accepted, final event not yet delivered
+  std::vector<RequestId> step_ids_;  // in the running step and not cancelled
+  int64_t waiting_ = 0;              // in the scheduler, not yet admitted
+  int64_t outstanding_ = 0;          // accepted, final event not yet delivered
   bool draining_ = false;
   bool cancel_all_ = false;
   bool stop_ = false;
@@ -116,6 +120,8 @@ class EngineCore {
   std::atomic<int64_t> submitted_total_{0};
   std::atomic<int64_t> rejected_total_{0};
   std::atomic<uint64_t> last_id_{0};
+  // Stops the running step between layers; written under mutex_, read by the model.
+  std::atomic<bool> abandon_{false};
 
   std::thread thread_;  // last: starts when all else is ready
 };

@@ -71,6 +71,7 @@ EngineCore::~EngineCore() {
     draining_ = true;
     cancel_all_ = true;
     stop_ = true;
+    abandon_.store(true);
   }
   wake_.notify_all();
   thread_.join();
@@ -157,6 +158,7 @@ void EngineCore::Cancel(RequestId id) {
     std::lock_guard lock(mutex_);
     if (outstanding_ == 0) return;
     cancels_.push_back(id);
+    if (std::erase(step_ids_, id) > 0 && step_ids_.empty()) abandon_.store(true);
   }
   wake_.notify_one();
 }
@@ -169,6 +171,7 @@ void EngineCore::Drain(int64_t timeout_ms) {
       std::chrono::milliseconds(std::clamp<int64_t>(timeout_ms, 0, kMaxDeadlineMs));
   if (idle_.wait_for(lock, timeout, idle)) return;
   cancel_all_ = true;
+  abandon_.store(true);
   wake_.notify_one();
   idle_.wait(lock, idle);
 }

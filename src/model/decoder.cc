@@ -16,7 +16,7 @@ constexpr int64_t kEmbedRowsPerTask = 16;
 void Decoder::Forward(const StepBatch& batch, float* logits) {
   Layers(batch);
   const auto rows = static_cast<int64_t>(batch.logit_rows.size());
-  if (rows > 0) Head(0, rows, logits);
+  if (rows > 0 && !batch.abandoned()) Head(0, rows, logits);
 }
 
 void Decoder::Forward(const StepBatch& batch, LogitSink& sink) {
@@ -31,7 +31,7 @@ void Decoder::Forward(const StepBatch& batch, LogitSink& sink) {
   }
   Layers(batch);
   const auto total = static_cast<int64_t>(batch.logit_rows.size());
-  for (int64_t first = 0; first < total; first += kLogitBlockRows) {
+  for (int64_t first = 0; first < total && !batch.abandoned(); first += kLogitBlockRows) {
     const int64_t rows = std::min(kLogitBlockRows, total - first);
     Head(first, rows, block_logits_);
     sink.Consume(first, rows, block_logits_);
@@ -44,7 +44,9 @@ void Decoder::Layers(const StepBatch& batch) {
   PlanRows(batch);
   Embed(batch.tokens);
   const auto wanted = static_cast<int64_t>(batch.logit_rows.size());
-  for (size_t i = 0; i < weights_.layers.size(); ++i) Layer(i, batch, rows, wanted);
+  for (size_t i = 0; i < weights_.layers.size() && !batch.abandoned(); ++i) {
+    Layer(i, batch, rows, wanted);
+  }
 }
 
 void Decoder::Embed(std::span<const TokenId> tokens) {

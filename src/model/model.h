@@ -6,6 +6,7 @@
 #ifndef BALLAST_MODEL_MODEL_H_
 #define BALLAST_MODEL_MODEL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -57,6 +58,10 @@ struct StepBatch {
   std::span<const TokenId> tokens;        // [rows]
   std::span<const SequenceSlice> slices;  // cover all rows in order
   std::span<const int32_t> logit_rows;    // rows whose logits are wanted, ascending
+  /// Once true, Forward may return early: the logits and the slices' new KV are void then, and the
+  /// sequences must be dropped. Null: never.
+  const std::atomic<bool>* abandon = nullptr;
+  bool abandoned() const { return abandon != nullptr && abandon->load(std::memory_order_relaxed); }
 };
 
 /// Takes logits block by block, where all of them at once would not fit in memory.
