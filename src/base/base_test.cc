@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/result.h"
+#include "base/rng.h"
 #include "base/units.h"
 
 namespace ballast {
@@ -43,6 +44,15 @@ TEST(ResultTest, PropagatesErrors) {
   EXPECT_EQ(*Quarter(8), 2);
   EXPECT_EQ(Quarter(6).error().message, "3 is odd");
   EXPECT_EQ(HttpStatus(Code::kInvalidArgument), 400);
+}
+
+TEST(RngTest, UniformIsNeverAnEndOfItsInterval) {
+  for (const uint64_t top : {uint64_t{0}, uint64_t{1}, uint64_t{0x7FFFFF}, uint64_t{0x800000},
+                             uint64_t{0xFFFFFE}, uint64_t{0xFFFFFF}}) {
+    const float value = UniformOpen(top << 40 | 0xFFFFFFFFFF);
+    EXPECT_GT(value, 0.0f) << top;
+    EXPECT_LT(value, 1.0f) << top;
+  }
 }
 
 }  // namespace

@@ -22,7 +22,9 @@ constexpr uint64_t CounterHash(uint64_t seed, uint64_t a, uint64_t b) {
 
 /// Uniform in the open interval (0, 1) with 24 bits, never 0 or 1.
 constexpr float UniformOpen(uint64_t hash) {
-  return (static_cast<float>(hash >> 40) + 0.5f) * (1.0f / 16777216.0f);
+  const float value = (static_cast<float>(hash >> 40) + 0.5f) * (1.0f / 16777216.0f);
+  // From 2^23 on the half is rounded away, for the last of the 2^24 values upwards to 1.
+  return value < 1.0f ? value : 0x1.fffffep-1f;
 }
 
 /// A sequential generator for tests and seeded models.

@@ -40,7 +40,10 @@ void ChunkSizer::Record(int32_t decode_rows, int32_t prefill_rows, double ms) {
   }
   // A step's weights are read once for both kinds of rows, so the prompt rows cost at least a part.
   const double own_ms = decode_rows > 0 ? std::max(ms - decode_ms_, 0.1 * ms) : ms;
-  ms_per_row_ = Blend(ms_per_row_, std::max(own_ms, 1e-3) / prefill_rows);
+  // Rows grow dearer with depth, and a step that is too long is what a reader notices: a slow step
+  // counts in full at once, a fast one by half.
+  const double cost = std::max(own_ms, 1e-3) / prefill_rows;
+  ms_per_row_ = std::max(cost, Blend(ms_per_row_, cost));
   largest_measured_ = std::max(largest_measured_, std::max(prefill_rows, 16));
 }
 
