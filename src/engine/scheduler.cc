@@ -87,11 +87,12 @@ int64_t Scheduler::PromisedPages() const {
 bool Scheduler::Fits(const Sequence& sequence) const {
   if (running_.empty()) return true;  // whatever is too big for an empty cache was refused before
   int64_t need = PagesFor(sequence.length() + 1) + 1;
-  if (kv_->dtype() == KvDType::kKv8) need += 1;  // the open f16 page
   // One that was preempted comes back only when every running one can grow by a page, or it would
   // be thrown out again at once.
   if (sequence.preemptions > 0) need += admitted();
-  return need <= kv_->FreePages() - PromisedPages();
+  int64_t starting = 1;  // sequences that hold no page yet
+  for (const auto& other : running_) starting += other->kv->reserved_tokens() == 0 ? 1 : 0;
+  return kv_->HasRoom(need + PromisedPages(), starting);
 }
 
 void Scheduler::AdmitOne(std::unique_ptr<Sequence> sequence, int64_t now_ns) {

@@ -143,6 +143,10 @@ int64_t KvCache::FreePages() const {
   return LargestThatFits(kMaxPages, [&](int64_t n) { return impl.Fits(n, 0); });
 }
 
+bool KvCache::HasRoom(int64_t pages, int64_t new_sequences) const {
+  return impl_->Fits(pages, impl_->dtype == KvDType::kKv8 ? new_sequences : 0);
+}
+
 int64_t KvCache::CapacityPages() const {
   // A model whose layers all slide could go on for ever: capped by the page number's range.
   const Impl& impl = *impl_;

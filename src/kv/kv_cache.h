@@ -89,6 +89,8 @@ class KvCache {
   /// Pages (all layers, sealed type) that running sequences could still reserve now, counting
   /// partly free frames. A new kv8 sequence also needs one f16 page for what it writes.
   int64_t FreePages() const;
+  /// True if `pages` pages more fit, the open f16 pages of `new_sequences` (kv8) included.
+  bool HasRoom(int64_t pages, int64_t new_sequences) const;
   /// The most pages one sequence could ever hold if everything else were freed, reserving at most
   /// kReserveAheadTokens ahead of what it has committed.
   int64_t CapacityPages() const;
