@@ -368,6 +368,25 @@ Result<Dfa> Union(const Dfa& a, const Dfa& b, int32_t max_states) {
   return Product(a, b, [](int32_t x, int32_t y) { return x == kNoLabel ? y : x; }, max_states);
 }
 
+std::optional<std::vector<std::string>> Enumerate(const Dfa& dfa, size_t limit) {
+  std::vector<std::string> out;
+  if (dfa.empty()) return out;
+  if (InfiniteStates(dfa)[0]) return std::nullopt;
+  std::vector<std::pair<int32_t, std::string>> stack{{0, ""}};
+  // A trimmed automaton has no dead ends: each prefix on the stack leads to a text of its own.
+  while (!stack.empty()) {
+    const auto [state, text] = std::move(stack.back());
+    stack.pop_back();
+    if (dfa.label[static_cast<size_t>(state)] != kNoLabel) out.push_back(text);
+    if (out.size() + stack.size() > limit || text.size() > 256) return std::nullopt;
+    for (int byte = 255; byte >= 0; --byte) {
+      const int32_t to = dfa.Next(state, static_cast<uint8_t>(byte));
+      if (to != kNoState) stack.emplace_back(to, text + static_cast<char>(byte));
+    }
+  }
+  return out;
+}
+
 std::vector<bool> InfiniteStates(const Dfa& dfa) {
   // A trimmed automaton accepts infinitely many texts from every state that reaches a cycle:
   // peel off states without edges until only those remain.

@@ -7,7 +7,9 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -88,6 +90,9 @@ Result<Dfa> Union(const Dfa& a, const Dfa& b, int32_t max_states);
 /// Removes states that cannot be reached or cannot accept, merges equal ones, sets the
 /// fingerprint.
 Dfa Finish(Dfa dfa);
+
+/// All texts of `dfa`, in order, if there are at most `limit` and their total length is modest.
+std::optional<std::vector<std::string>> Enumerate(const Dfa& dfa, size_t limit);
 
 /// [states] whether infinitely many texts are accepted from there.
 std::vector<bool> InfiniteStates(const Dfa& dfa);

@@ -243,8 +243,7 @@ void Stepper::StepObject(Frame top, uint8_t byte, Threads* out) {
   if (byte == ',' && top.state == kAfterValue) EnterKey(top, out);
 }
 
-bool Stepper::SeenBefore(const Frame& key, uint64_t hash) const {
-  int32_t at = pool_.frames[static_cast<size_t>(key.parent)].names;
+bool Stepper::Contains(int32_t at, uint64_t hash) const {
   while (at != kNoFrame) {
     const SeenName& seen = pool_.names[static_cast<size_t>(at)];
     if (seen.hash == hash) return true;
@@ -263,7 +262,8 @@ void Stepper::StepKey(Frame top, uint8_t byte, Threads* out) {
   if (to.closing) {
     // A name may not come twice, as long as there is another one to turn to.
     const bool endless = table.states[static_cast<size_t>(top.state)].endless;
-    if (to.open && endless && SeenBefore(top, top.hash)) return;
+    const int32_t names = pool_.frames[static_cast<size_t>(top.parent)].names;
+    if (to.open && endless && Contains(names, top.hash)) return;
   } else if (!table.states[static_cast<size_t>(top.state)].closing) {
     top.hash = HashByte(top.hash, byte);
   }
@@ -280,13 +280,15 @@ void Stepper::KeyDone(int32_t parent, int32_t label, uint64_t hash, Threads* out
   Frame object = pool_.frames[static_cast<size_t>(parent)];
   const ObjectTable& table = data_.object(data_.node(object.node));
   const auto index = static_cast<size_t>(label);
-  ++object.count;
   NodeId value = kNoNode;
   if (index < table.names.size()) {
+    ++object.count;
     object.seen.Set(index);
     value = table.values[index];
   } else {
     value = table.others[index - table.names.size()];
+    // A repeat, where StepKey had to let one pass, adds no member.
+    if (!Contains(object.names, hash)) ++object.count;
     pool_.names.push_back({hash, object.names});
     object.names = static_cast<int32_t>(pool_.names.size()) - 1;
   }

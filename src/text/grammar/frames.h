@@ -87,8 +87,6 @@ class Stepper {
   AllowedKeys Allowed(const Frame& object) const;
   /// The automaton of a kLeaf, kString, kKey or kText frame.
   const Dfa& Automaton(const Frame& frame) const;
-  /// Whether the object below the key frame `key` has a name with `hash`.
-  bool SeenBefore(const Frame& key, uint64_t hash) const;
 
   static uint64_t HashByte(uint64_t hash, uint8_t byte) {
     return (hash ^ byte) * 0x9E3779B97F4A7C15u + (hash >> 29);
@@ -105,6 +103,8 @@ class Stepper {
   void StepArray(Frame top, uint8_t byte, Threads* out);
   void StepObject(Frame top, uint8_t byte, Threads* out);
   bool ItemAllowed(const Frame& array, NodeId* item) const;
+  /// Whether the list of names that starts at `at` has `hash`.
+  bool Contains(int32_t at, uint64_t hash) const;
   bool Closable(const Frame& object) const;
   bool Same(const Frame& a, const Frame& b) const;
   void Add(const Frame& frame, Threads* out);

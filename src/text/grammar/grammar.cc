@@ -39,6 +39,22 @@ Error Unsatisfiable(std::string_view what) {
   return error;
 }
 
+/// Free text can only stand where nothing follows it: what ends it would be a matter of guessing.
+bool TextOnlyAtEnd(const GrammarData& data, NodeId id, bool at_end) {
+  const Node& n = data.node(id);
+  if (n.kind == NodeKind::kDispatch && !at_end) return false;
+  if (n.kind != NodeKind::kDispatch && n.kind != NodeKind::kSequence &&
+      n.kind != NodeKind::kChoice) {
+    return true;
+  }
+  for (size_t i = 0; i < n.kids.size(); ++i) {
+    const bool last =
+        n.kind == NodeKind::kChoice || (n.kind == NodeKind::kSequence && i + 1 == n.kids.size());
+    if (!TextOnlyAtEnd(data, n.kids[i], at_end && last)) return false;
+  }
+  return true;
+}
+
 GrammarBuilder::Part AddNode(GrammarData* data, Node node) {
   data->nodes.push_back(std::move(node));
   return static_cast<GrammarBuilder::Part>(data->nodes.size()) - 1;
@@ -175,6 +191,9 @@ Result<GrammarPtr> GrammarBuilder::Build(Part root) {
     for (const NodeId kid : n.kids) {
       if (data->node(kid).min_depth > kMaxNesting) return Unsatisfiable("the part of a trigger");
     }
+  }
+  if (!TextOnlyAtEnd(*data, root, true)) {
+    return InvalidArgument("free text with triggers must be the last part of a grammar");
   }
   if (data->node(root).min_depth > kMaxNesting) return Unsatisfiable("the schema");
   return std::make_shared<const Grammar>(std::move(data));

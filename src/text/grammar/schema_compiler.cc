@@ -638,6 +638,16 @@ Status SchemaCompiler::AddKeyClasses(const SchemaSet& set, ObjectTable* table) {
     }
     ASSIGN_OR_RETURN(const NodeId node, Compile(Sorted(std::move(value))));
     if (KnownEmpty(node)) continue;
+    // A handful of names are named one by one, so that none of them can come twice.
+    const size_t room = static_cast<size_t>(kMaxProperties) - table->names.size();
+    if (const auto few = Enumerate(c.names, room)) {
+      for (const std::string& body : *few) {
+        ASSIGN_OR_RETURN(const Json name, ParseJson('"' + body + '"'));
+        table->names.push_back(name.get<std::string>());
+        table->values.push_back(node);
+      }
+      continue;
+    }
     table->others.push_back(node);
     table->other_keys.push_back(std::move(c.names));
   }

@@ -5,12 +5,37 @@
 #include "text/grammar/grammar.h"
 
 namespace ballast::grammar {
-namespace {
 
-// No vocabulary has a longer token; nodes keep their depth in 16 bits.
-constexpr size_t kMaxTokenBytes = 1024;
-
-}  // namespace
+void ByteTree::Build(const std::vector<std::string_view>& sorted) {
+  nodes_.assign(1, Node{});
+  max_depth_ = 0;
+  std::vector<uint32_t> path{0};  // the node at each depth of the current string
+  std::string_view previous;
+  const auto close = [&](size_t depth) {
+    while (path.size() > depth + 1) {
+      nodes_[path.back()].end = static_cast<uint32_t>(nodes_.size());
+      path.pop_back();
+    }
+  };
+  for (size_t item = 0; item < sorted.size(); ++item) {
+    const std::string_view bytes = sorted[item];
+    const auto common = static_cast<size_t>(
+        std::mismatch(bytes.begin(), bytes.end(), previous.begin(), previous.end()).first -
+        bytes.begin());
+    close(common);
+    for (size_t i = common; i < bytes.size(); ++i) {
+      path.push_back(static_cast<uint32_t>(nodes_.size()));
+      nodes_.push_back({0, static_cast<uint32_t>(item), static_cast<uint16_t>(i + 1),
+                        static_cast<uint8_t>(bytes[i])});
+    }
+    max_depth_ = std::max(max_depth_, static_cast<int>(bytes.size()));
+    previous = bytes;
+  }
+  close(0);
+  nodes_[0].end = static_cast<uint32_t>(nodes_.size());
+  nodes_.shrink_to_fit();
+  num_items_ = static_cast<uint32_t>(sorted.size());
+}
 
 TokenTrie TokenTrie::FromTokenizer(const Tokenizer& tokenizer) {
   std::vector<Entry> entries;
@@ -37,42 +62,18 @@ TokenTrie::TokenTrie(std::vector<Entry> entries, std::vector<TokenId> ends, int 
   });
   std::sort(entries.begin(), entries.end());
   std::vector<const std::string*> of(static_cast<size_t>(vocab_size), nullptr);
-  for (const Entry& e : entries) of[static_cast<size_t>(e.second)] = &e.first;
+  std::vector<std::string_view> sorted;
+  for (const Entry& e : entries) {
+    of[static_cast<size_t>(e.second)] = &e.first;
+    sorted.push_back(e.first);
+    tokens_.push_back(e.second);
+  }
   for (const std::string* bytes : of) {
     text_begin_.push_back(static_cast<uint32_t>(text_.size()));
     if (bytes != nullptr) text_ += *bytes;
   }
   text_begin_.push_back(static_cast<uint32_t>(text_.size()));
-  Build(entries);
-}
-
-void TokenTrie::Build(const std::vector<Entry>& entries) {
-  nodes_.push_back({0, 0, 0, 0});
-  std::vector<uint32_t> path{0};  // the node at each depth of the current token
-  std::string_view previous;
-  const auto close = [&](size_t depth) {
-    while (path.size() > depth + 1) {
-      nodes_[path.back()].end = static_cast<uint32_t>(nodes_.size());
-      path.pop_back();
-    }
-  };
-  for (const auto& [bytes, token] : entries) {
-    const size_t common = static_cast<size_t>(
-        std::mismatch(bytes.begin(), bytes.end(), previous.begin(), previous.end()).first -
-        bytes.begin());
-    close(common);
-    for (size_t i = common; i < bytes.size(); ++i) {
-      path.push_back(static_cast<uint32_t>(nodes_.size()));
-      nodes_.push_back({0, static_cast<uint32_t>(tokens_.size()), static_cast<uint16_t>(i + 1),
-                        static_cast<uint8_t>(bytes[i])});
-    }
-    max_depth_ = std::max(max_depth_, static_cast<int>(bytes.size()));
-    tokens_.push_back(token);
-    previous = bytes;
-  }
-  close(0);
-  nodes_[0].end = static_cast<uint32_t>(nodes_.size());
-  nodes_.shrink_to_fit();
+  tree_.Build(sorted);
 }
 
 std::string_view TokenTrie::Bytes(TokenId token) const {
@@ -86,8 +87,8 @@ bool TokenTrie::IsEnd(TokenId token) const {
 }
 
 size_t TokenTrie::bytes() const {
-  return nodes_.capacity() * sizeof(Node) + tokens_.capacity() * sizeof(TokenId) +
-         text_.capacity() + text_begin_.capacity() * sizeof(uint32_t);
+  return tree_.bytes() + tokens_.capacity() * sizeof(TokenId) + text_.capacity() +
+         text_begin_.capacity() * sizeof(uint32_t);
 }
 
 }  // namespace ballast::grammar
