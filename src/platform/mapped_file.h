@@ -1,5 +1,7 @@
 // Role: a read-only file mapping whose consumed ranges can be given back, so that loading weights
-// never holds the file and its packed copy in memory at once.
+// never holds the file and its packed copy in memory at once. Invariant: a file that is cut short
+// while it is mapped does not end the process: what is missing reads as zeros and CheckIntact says
+// so (a SIGBUS handler, installed with the first mapping, puts zero pages there).
 #ifndef BALLAST_PLATFORM_MAPPED_FILE_H_
 #define BALLAST_PLATFORM_MAPPED_FILE_H_
 
@@ -24,16 +26,22 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
+  /// Errors: kUnavailable when the file was cut short or written to since Open: what was read may
+  /// be wrong. Call it after the last read.
+  Status CheckIntact() const;
+
   /// Tells the OS that [offset, offset + size) is wanted soon.
   void WillNeed(size_t offset, size_t size) const;
   /// Drops whole pages inside the range from this process; a later read faults them in again.
   void Release(size_t offset, size_t size) const;
 
  private:
-  MappedFile(std::string path, const std::byte* data, size_t size)
-      : path_(std::move(path)), data_(data), size_(size) {}
+  MappedFile(std::string path, int fd, int64_t modified_ns, std::span<const std::byte> bytes);
 
   std::string path_;
+  int fd_;
+  int64_t modified_ns_;
+  int guard_;  // slot of the SIGBUS handler, or -1
   const std::byte* data_;
   size_t size_;
 };

@@ -30,6 +30,11 @@ void WeightSource::ReleaseAll() const {
   for (const auto& file : files_) file->Release(0, file->bytes().size());
 }
 
+Status WeightSource::CheckIntact() const {
+  for (const auto& file : files_) RETURN_IF_ERROR(file->CheckIntact());
+  return OkStatus();
+}
+
 uint64_t WeightSource::file_bytes() const {
   uint64_t total = 0;
   for (const auto& file : files_) total += file->bytes().size();

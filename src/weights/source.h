@@ -74,6 +74,8 @@ class WeightSource {
   void Release(const TensorInfo& tensor, uint64_t begin, uint64_t size) const;
   /// Drops every page of every file; a later read faults them in again.
   void ReleaseAll() const;
+  /// Errors: kUnavailable naming a file that changed since it was opened: what was read is void.
+  Status CheckIntact() const;
   /// Bytes of all files.
   uint64_t file_bytes() const;
 

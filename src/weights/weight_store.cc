@@ -52,6 +52,7 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Load(const WeightSource& sourc
   RETURN_IF_ERROR(store->Plan(source, requests));
   RETURN_IF_ERROR(store->Allocate(source.path(), ledger));
   store->Fill(source, pool);
+  RETURN_IF_ERROR(source.CheckIntact());
   for (Entry& entry : store->entries_) entry.tensor = nullptr;
   return store;
 }

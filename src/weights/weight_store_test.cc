@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <vector>
 
 #include "tools/make_model_lib.h"
@@ -88,6 +89,18 @@ TEST_F(WeightStoreTest, HoldsTheFilesValues) {
     store->reset();
     EXPECT_EQ(ledger.used_bytes(MemoryOwner::kWeights), 0u);
   }
+}
+
+TEST_F(WeightStoreTest, AFileCutShortWhileItIsReadIsAnError) {
+  const auto source = Open({.type = "F32", .layers = 2});
+  ASSERT_NE(source, nullptr);
+  std::filesystem::resize_file(source->path(), source->file_bytes() / 2);
+  Ledger ledger(0);
+  const auto store = WeightStore::Load(*source, RequestAll(*source), pool_, &ledger);
+  ASSERT_FALSE(store.has_value());
+  EXPECT_EQ(store.error().code, Code::kUnavailable);
+  EXPECT_NE(store.error().message.find("cut short"), std::string::npos);
+  EXPECT_EQ(ledger.used_bytes(MemoryOwner::kWeights), 0u);
 }
 
 TEST_F(WeightStoreTest, ThreadsDoNotChangeAByte) {
