@@ -77,6 +77,7 @@ class Decoder final : public Model {
   uint64_t logical_weight_bytes() const override { return store_->logical_bytes(); }
   uint64_t decode_weight_bytes() const override { return weights_.bytes_per_token; }
   uint64_t activation_bytes() const override { return activation_bytes_; }
+  uint64_t activation_growth_bytes() const override;
   KvLayers kv_layers() const override;
 
  private:
@@ -101,6 +102,9 @@ class Decoder final : public Model {
 
   Status AllocateBuffers();
   void MakeRopeTables();
+  /// Bytes of the RoPE tables for positions [0, positions).
+  uint64_t RopeBytes(int64_t positions) const;
+  void ChargeRope(int64_t positions);
 
   // The step (decoder.cc).
   void Layers(const StepBatch& batch);
@@ -144,6 +148,7 @@ class Decoder final : public Model {
   int64_t qkv_cols_;        // (heads + 2 · kv_heads) · head_dim
   int64_t attention_cols_;  // heads · head_dim
   uint64_t activation_bytes_ = 0;
+  int64_t rope_positions_ = 0;  // charged for
   HugeBuffer buffer_;
   // Views into buffer_, [max_step_rows, …].
   float* x_ = nullptr;             // residual stream, [rows, hidden]

@@ -45,6 +45,7 @@ void Decoder::PlanRows(const StepBatch& batch) {
     CHECK(s.position >= 0 && s.position + s.rows <= spec_.config.context);
     CHECK(s.position + s.rows <= s.kv->reserved_tokens());
     for (int32_t r = 0; r < s.rows; ++r) positions_.push_back(s.position + r);
+    ChargeRope(s.position + s.rows);
     AddRuns(slice, s, 0, s.rows, s.first_row, &all_runs_);
     const int32_t end = s.first_row + s.rows;
     while (next < batch.logit_rows.size() && batch.logit_rows[next] < end) {

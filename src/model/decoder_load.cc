@@ -205,9 +205,7 @@ Status Decoder::AllocateBuffers() {
   }
   // Rounded inputs belong to the kernels: at most 3 bytes a quantised input, 4 a float one.
   const size_t rounded = rows * RoundUp(std::max(h_cols, ffn), size_t{256}) * sizeof(float);
-  const size_t rope = 2 * static_cast<size_t>(c.context) * static_cast<size_t>(c.rope_dim) *
-                      sizeof(float) / (c.rope_theta_local > 0 ? 1 : 2);
-  activation_bytes_ = buffer_.size() + seal_scratch_.size() + rounded + rope;
+  activation_bytes_ = buffer_.size() + seal_scratch_.size() + rounded;
   if (ledger_ != nullptr) ledger_->Charge(MemoryOwner::kActivations, activation_bytes_);
   positions_.reserve(rows);
   return OkStatus();
@@ -222,6 +220,27 @@ void Decoder::MakeRopeTables() {
   for (DecoderLayer& layer : weights_.layers) {
     layer.rope = layer.window > 0 && rope_local_.has_value() ? &*rope_local_ : &*rope_;
   }
+}
+
+uint64_t Decoder::RopeBytes(int64_t positions) const {
+  const uint64_t tables = rope_local_.has_value() ? 2 : 1;
+  return tables * static_cast<uint64_t>(positions) * static_cast<uint64_t>(spec_.config.rope_dim) *
+         sizeof(float);
+}
+
+uint64_t Decoder::activation_growth_bytes() const {
+  return RopeBytes(spec_.config.context) - RopeBytes(rope_positions_);
+}
+
+// The tables fill by blocks of positions as sequences grow; a step is told its last one.
+void Decoder::ChargeRope(int64_t positions) {
+  constexpr int64_t kBlock = 64;
+  positions = std::min(RoundUp(positions, kBlock), spec_.config.context);
+  if (positions <= rope_positions_) return;
+  const uint64_t bytes = RopeBytes(positions) - RopeBytes(rope_positions_);
+  rope_positions_ = positions;
+  activation_bytes_ += bytes;
+  if (ledger_ != nullptr) ledger_->Charge(MemoryOwner::kActivations, bytes);
 }
 
 KvLayers Decoder::kv_layers() const {

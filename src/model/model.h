@@ -90,8 +90,10 @@ class Model {
   virtual uint64_t logical_weight_bytes() const = 0;
   /// Weight bytes that one decoded token reads (the roofline's numerator).
   virtual uint64_t decode_weight_bytes() const = 0;
-  /// Bytes of activations buffers.
+  /// Bytes of activations buffers and of tables as far as they are filled.
   virtual uint64_t activation_bytes() const = 0;
+  /// What activation_bytes() may still grow by: keep it free of the budget.
+  virtual uint64_t activation_growth_bytes() const { return 0; }
   /// What one token's KV takes: layers and shape for the KV cache.
   virtual KvLayers kv_layers() const = 0;
 };
