@@ -1,6 +1,7 @@
 // Role: `ballast serve`: engine, HTTP server, signals. Thread: main waits for a signal.
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <sstream>
@@ -22,6 +23,8 @@ namespace {
 constexpr int32_t kServeStepRows = 1024;
 // Running requests may finish for this long after the first Ctrl-C; a second one ends them.
 constexpr int64_t kDrainMs = 30'000;
+constexpr uint64_t kMinBodyBytes = kKiB;
+constexpr uint64_t kMaxBodyBytes = kGiB;
 
 // Blocks SIGINT and SIGTERM in this thread and all that it starts; Wait then takes them one by one.
 class SignalGate {
@@ -52,6 +55,27 @@ std::vector<std::string> SplitList(const std::string& text) {
   return items;
 }
 
+// Checked before the model is loaded: a wrong flag should not cost a minute.
+Result<ServerOptions> ServerOptionsOf(const Options& options) {
+  ServerOptions server;
+  server.host = options.host;
+  server.port = static_cast<uint16_t>(options.port);
+  server.alias = options.alias;
+  server.allowed_origins = SplitList(options.cors_origins);
+  server.allowed_hosts = SplitList(options.allowed_hosts);
+  server.request_deadline_ms = options.request_timeout_s * 1000;
+  server.limits.max_connections = static_cast<size_t>(options.max_connections);
+  auto body = ParseBytes(options.max_body);
+  if (!body.has_value()) return std::move(body).error().WithContext("--max-body");
+  if (*body < kMinBodyBytes || *body > kMaxBodyBytes) {
+    return InvalidArgument("--max-body {} is outside [{}, {}]", options.max_body,
+                           FormatBytes(kMinBodyBytes), FormatBytes(kMaxBodyBytes));
+  }
+  server.limits.body_bytes = *body;
+  server.limits.total_body_bytes = std::max<size_t>(server.limits.total_body_bytes, 2 * *body);
+  return server;
+}
+
 void PrintReady(const Options& options, const EngineInfo& info, int port) {
   if (options.json) {
     Json document{{"host", options.host},    {"port", port},    {"model", info.model_id},
@@ -68,15 +92,11 @@ void PrintReady(const Options& options, const EngineInfo& info, int port) {
 }  // namespace
 
 Status CommandServe(const Options& options) {
+  ASSIGN_OR_RETURN(const ServerOptions server_options, ServerOptionsOf(options));
   const SignalGate signals;
   ASSIGN_OR_RETURN(Runtime runtime,
                    LoadRuntime(options, kServeStepRows, KvBudget::kWholeBudget, 0));
   ASSIGN_OR_RETURN(const auto engine, StartEngine(options, std::move(runtime)));
-  ServerOptions server_options;
-  server_options.host = options.host;
-  server_options.port = static_cast<uint16_t>(options.port);
-  server_options.alias = options.alias;
-  server_options.allowed_origins = SplitList(options.cors_origins);
   ASSIGN_OR_RETURN(const auto server, Server::Start(server_options, *engine));
   PrintReady(options, engine->info(), server->port());
   signals.Wait();

@@ -35,6 +35,11 @@ struct Options {
   int32_t port = 8420;
   int32_t max_queue = 256;
   std::string cors_origins;
+  std::string allowed_hosts;
+  std::string max_body = "8MiB";
+  int32_t max_connections = 1024;
+  int32_t max_sequences = 32;
+  int64_t request_timeout_s = 0;  // 0: none
   // run
   std::string prompt;
   int64_t max_tokens = 0;

@@ -56,12 +56,13 @@ Result<Isa> ChooseIsa(const Options& options) {
 Result<std::unique_ptr<const Tokenizer>> LoadTokenizer(const std::string& path) {
   ASSIGN_OR_RETURN(const auto source, OpenWeights(path));
   ASSIGN_OR_RETURN(TokenizerSpec spec, TokenizerSpecFromSource(*source));
+  RETURN_IF_ERROR(source->CheckIntact());
   return Tokenizer::Create(std::move(spec));
 }
 
 // What the budget leaves for KV after weights, activations and the runtime line.
 Result<uint64_t> KvBytes(const Runtime& runtime, KvBudget kv_budget, int64_t kv_tokens) {
-  const uint64_t taken = runtime.ledger->total_bytes();
+  const uint64_t taken = runtime.ledger->total_bytes() + runtime.model->activation_growth_bytes();
   const uint64_t budget = runtime.ledger->budget_bytes();
   if (budget < taken + kFrameBytes) {
     return ResourceExhausted(
@@ -157,6 +158,7 @@ Result<std::unique_ptr<Engine>> StartEngine(const Options& options, Runtime runt
   engine.kv_dtype = runtime.model_options.kv_dtype;
   engine.activations = runtime.model_options.activations;
   engine.max_queue = options.max_queue;
+  engine.max_sequences = options.max_sequences;
   ASSIGN_OR_RETURN(auto chat_template, LoadChatTemplate(options, *runtime.tokenizer));
   EngineMemory memory;
   memory.pool = std::move(runtime.pool);

@@ -30,21 +30,15 @@ TEST(ChunkSizerTest, ConvergesOnTheTargetAndStaysOnBorders) {
 }
 
 // Attention makes rows dearer with depth; the estimate must not lag behind it.
-TEST(ChunkSizerTest, RowsThatGetDearerStayNearTheTarget) {
+TEST(ChunkSizerTest, ASlowStepCountsInFullAndAFastOneByHalf) {
   ChunkSizer sizer(50, 200, 4096);
-  const auto cost = [](int64_t position) { return 0.2 + static_cast<double>(position) * 1e-3; };
-  sizer.Record(1, 0, 4);
-  for (int64_t position = 0; position < 2000;) {
-    const int32_t rows = sizer.Rows(1);
-    const double ms = 4 + rows * cost(position);
-    if (rows > 16) EXPECT_LE(ms, 70) << "position " << position;
-    sizer.Record(1, rows, ms);
-    // Every other step is a lucky one.
-    sizer.Record(1, rows, 4 + rows * cost(position) * 0.8);
-    position += 2 * rows;
-  }
-  sizer.Record(1, 16, 4 + 16 * 3.0);  // one slow step counts in full
-  EXPECT_EQ(sizer.Rows(1), 16);
+  sizer.Record(1, 0, 2);
+  for (int i = 0; i < 5; ++i) sizer.Record(1, 96, 2 + 96 * 0.5);
+  EXPECT_EQ(sizer.Rows(1), 96);
+  sizer.Record(1, 96, 2 + 96 * 1.0);
+  EXPECT_EQ(sizer.Rows(1), 48);
+  sizer.Record(1, 48, 2 + 48 * 0.5);  // 0.75 ms a row
+  EXPECT_EQ(sizer.Rows(1), 64);
 }
 
 TEST(ChunkSizerTest, SlowModelsStillAdvance) {
