@@ -116,14 +116,22 @@ std::vector<std::string_view> FormatNames() {
           "ipv6", "email", "uri",       "uri-reference", "json-pointer", "relative-json-pointer"};
 }
 
-Result<std::shared_ptr<const Dfa>> FormatDfa(std::string_view format) {
+Result<Dfa> Quote(const Dfa& body) {
+  Nfa nfa;
+  const int32_t start = nfa.AddState(), closing = nfa.AddState(), end = nfa.AddState();
+  nfa.Accept(end);
+  nfa.AddEdge(closing, '"', '"', end);
+  nfa.AddEdge(start, '"', '"', nfa.AddDfa(body, closing));
+  return Determinize(nfa, start, body.num_states() + 8);
+}
+
+Result<StringPattern> FormatPattern(std::string_view format) {
   const std::string pattern = PatternOf(format);
   if (pattern.empty()) {
     return Unimplemented("the format '{}' is not supported", format.substr(0, 60));
   }
-  // Compiled once a process; a server's threads may ask at the same time.
   static std::mutex mutex;
-  static auto* cache = new std::map<std::string, std::shared_ptr<const Dfa>, std::less<>>();
+  static auto* cache = new std::map<std::string, StringPattern, std::less<>>();
   const std::lock_guard<std::mutex> lock(mutex);
   const auto it = cache->find(format);
   if (it != cache->end()) return it->second;
@@ -131,9 +139,12 @@ Result<std::shared_ptr<const Dfa>> FormatDfa(std::string_view format) {
   constexpr int32_t kFormatStates = 60'000;
   ASSIGN_OR_RETURN(Dfa dfa,
                    CompileRegexDfa(pattern, Anchor::kWhole, Spelling::kJson, kFormatStates));
-  auto shared = std::make_shared<const Dfa>(std::move(dfa));
-  cache->emplace(std::string(format), shared);
-  return shared;
+  ASSIGN_OR_RETURN(Dfa quoted, Quote(dfa));
+  StringPattern out;
+  out.dfa = std::make_shared<const Dfa>(std::move(dfa));
+  out.quoted = std::make_shared<const Dfa>(std::move(quoted));
+  cache->emplace(std::string(format), out);
+  return out;
 }
 
 }  // namespace ballast::grammar

@@ -400,12 +400,19 @@ Result<Dfa> LimitLength(const Dfa& body, int64_t min, int64_t max) {
 
 Result<Dfa> SchemaCompiler::StringBody(const SchemaSet& set) {
   Dfa body = AnyTextDfa(Spelling::kJson);
+  bool any = true;
   int64_t min = 0, max = -1;
   for (const SchemaId id : set) {
     const FlatSchema& f = loader_.flat(id);
     min = std::max(min, f.min_length);
     if (f.max_length >= 0) max = max < 0 ? f.max_length : std::min(max, f.max_length);
     for (const StringPattern& pattern : f.patterns) {
+      if (any && !pattern.negated) {
+        body = *pattern.dfa;
+        any = false;
+        continue;
+      }
+      any = false;
       auto next = pattern.negated ? Subtract(body, *pattern.dfa, kMaxDfaStates)
                                   : Intersect(body, *pattern.dfa, kMaxDfaStates);
       if (!next) return At({id}, next.error());
@@ -440,18 +447,24 @@ Status SchemaCompiler::AddString(const SchemaSet& set, std::vector<NodeId>* kids
     kids->push_back(id);
     return OkStatus();
   }
-  ASSIGN_OR_RETURN(const Dfa body, StringBody(set));
-  Nfa nfa;
-  const int32_t start = nfa.AddState(), closing = nfa.AddState(), end = nfa.AddState();
-  nfa.Accept(end);
-  nfa.AddEdge(closing, '"', '"', end);
-  const int32_t first = nfa.AddDfa(body, closing);
-  nfa.AddEdge(start, '"', '"', first);
-  auto dfa = Determinize(nfa, start, kMaxDfaStates);
-  if (!dfa) return At(set, dfa.error());
-  ASSIGN_OR_RETURN(const NodeId leaf, AddLeaf(*std::move(dfa)));
+  ASSIGN_OR_RETURN(Dfa quoted, QuotedString(set, min > 0 || max >= 0));
+  ASSIGN_OR_RETURN(const NodeId leaf, AddLeaf(std::move(quoted)));
   if (leaf != kNoNode) kids->push_back(leaf);
   return OkStatus();
+}
+
+Result<Dfa> SchemaCompiler::QuotedString(const SchemaSet& set, bool counted) {
+  const StringPattern* only = nullptr;
+  size_t patterns = 0;
+  for (const SchemaId id : set) {
+    for (const StringPattern& pattern : loader_.flat(id).patterns) {
+      only = &pattern;
+      ++patterns;
+    }
+  }
+  if (patterns == 1 && !counted && only->quoted) return *only->quoted;
+  ASSIGN_OR_RETURN(const Dfa body, StringBody(set));
+  return Quote(body);
 }
 
 Status SchemaCompiler::AddArray(const SchemaSet& set, std::vector<NodeId>* kids) {

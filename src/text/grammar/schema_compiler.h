@@ -62,6 +62,7 @@ class SchemaCompiler {
   Result<Dfa> AllowedNames(const SchemaSet& set);
   /// The automaton (no quotes) of a string that satisfies all of `set`; other types are ignored.
   Result<Dfa> StringBody(const SchemaSet& set);
+  Result<Dfa> QuotedString(const SchemaSet& set, bool counted);
   bool KnownEmpty(NodeId id) const;
   Error At(const SchemaSet& set, Error error) const;
 

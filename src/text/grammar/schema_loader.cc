@@ -256,7 +256,7 @@ class SchemaReader {
       }
       cached = std::make_shared<const Dfa>(*std::move(dfa));
     }
-    return StringPattern{cached, false};
+    return StringPattern{cached, false, nullptr};
   }
   Status Pattern(const Json& value) {
     if (!value.is_string()) return Bad(value, "a string");
@@ -266,9 +266,9 @@ class SchemaReader {
   }
   Status Format(const Json& value) {
     if (!value.is_string()) return Bad(value, "a string");
-    auto dfa = FormatDfa(value.get_ref<const std::string&>());
-    if (!dfa) return Wrap(dfa.error());
-    flat_.patterns.push_back({*std::move(dfa), false});
+    auto pattern = FormatPattern(value.get_ref<const std::string&>());
+    if (!pattern) return Wrap(pattern.error());
+    flat_.patterns.push_back(*std::move(pattern));
     return OkStatus();
   }
 

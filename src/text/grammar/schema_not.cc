@@ -48,7 +48,7 @@ Status SchemaLoader::NotScalars(const FlatSchema& f, std::vector<SchemaId>* opti
   }
   for (const StringPattern& pattern : f.patterns) {
     FlatSchema out = OfTypes(kStringType);
-    out.patterns.push_back({pattern.dfa, !pattern.negated});
+    out.patterns.push_back({pattern.dfa, !pattern.negated, nullptr});
     options->push_back(Add(std::move(out)));
   }
   return OkStatus();
@@ -112,7 +112,7 @@ Status SchemaLoader::NotValues(const FlatSchema& f, std::vector<SchemaId>* optio
       nfa.AddText(start, JsonBody(value.get_ref<const std::string&>()), end);
       nfa.Accept(end);
       ASSIGN_OR_RETURN(Dfa dfa, Determinize(nfa, start, kMaxDfaStates));
-      out.patterns.push_back({std::make_shared<const Dfa>(std::move(dfa)), true});
+      out.patterns.push_back({std::make_shared<const Dfa>(std::move(dfa)), true, nullptr});
     } else if (value.is_number()) {
       ASSIGN_OR_RETURN(const Decimal number, Decimal::From(value));
       FlatSchema below, above;
