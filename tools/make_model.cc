@@ -1,4 +1,6 @@
 // Role: the command line of make_model_lib.h.
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -9,7 +11,8 @@ int main(int argc, char** argv) {
   std::string format = "gguf", out;
   bool no_chat_template = false, tied = false, untied = false;
   CLI::App app("Writes a small seeded model. Options left out take the architecture's defaults.");
-  app.add_option("--arch", recipe.architecture, "llama, qwen2, qwen3 or gemma3");
+  app.add_option("--arch", recipe.architecture,
+                 fmt::format("{}", fmt::join(ballast::SeededArchitectures(), ", ")));
   app.add_option("--type", recipe.type,
                  "F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, mixed");
   app.add_option("--layers", recipe.layers);

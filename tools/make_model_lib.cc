@@ -1,5 +1,7 @@
 #include "tools/make_model_lib.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -12,19 +14,16 @@
 namespace ballast {
 namespace {
 
-struct Defaults {
-  std::string_view architecture;
-  int32_t layers, heads, kv_heads, head_dim;
-  bool tied;
-};
 // Head sizes are what readers assume when a file does not say: 128 for qwen3, 256 for gemma3, whose
 // sixth layer is the first that sees everything.
-constexpr Defaults kDefaults[] = {
-    {"llama", 2, 4, 2, 64, false},
-    {"qwen2", 2, 4, 2, 64, true},
-    {"qwen3", 2, 4, 2, 128, true},
-    {"gemma3", 6, 2, 1, 256, true},
+// clang-format off: one architecture a line
+constexpr SeededArchitecture kSeeded[] = {
+    {"llama", "LlamaForCausalLM", VocabularyKind::kGpt2, 2, 4, 2, 64, false},
+    {"qwen2", "Qwen2ForCausalLM", VocabularyKind::kQwen2, 2, 4, 2, 64, true},
+    {"qwen3", "Qwen3ForCausalLM", VocabularyKind::kQwen2, 2, 4, 2, 128, true},
+    {"gemma3", "Gemma3ForCausalLM", VocabularyKind::kSentencePiece, 6, 2, 1, 256, true},
 };
+// clang-format on
 
 std::optional<DType> ParseType(std::string_view name) {
   for (int i = 0; i < kDTypeCount; ++i) {
@@ -42,7 +41,7 @@ Status CheckRange(std::string_view option, int32_t value, int32_t min, int32_t m
   return OkStatus();
 }
 
-Status CheckRecipe(const ModelRecipe& r) {
+Status CheckRecipe(const ModelRecipe& r, VocabularyKind vocabulary) {
   RETURN_IF_ERROR(CheckRange("--layers", r.layers, 1, 1024, 1));
   RETURN_IF_ERROR(CheckRange("--hidden", r.hidden, 32, 65536, 32));
   RETURN_IF_ERROR(CheckRange("--kv-heads", r.kv_heads, 1, 1024, 1));
@@ -50,7 +49,7 @@ Status CheckRecipe(const ModelRecipe& r) {
   RETURN_IF_ERROR(CheckRange("--head-dim", r.head_dim, 16, 512, 16));
   RETURN_IF_ERROR(CheckRange("--heads times --head-dim", r.heads * r.head_dim, 32, 1 << 19, 32));
   RETURN_IF_ERROR(CheckRange("--ffn", r.ffn, 32, 1 << 20, 32));
-  RETURN_IF_ERROR(CheckRange("--vocab", r.vocab, MinVocab(r.architecture), 1 << 20, 1));
+  RETURN_IF_ERROR(CheckRange("--vocab", r.vocab, MinVocab(vocabulary), 1 << 20, 1));
   RETURN_IF_ERROR(CheckRange("--context", r.context, 1, 1 << 24, 1));
   RETURN_IF_ERROR(CheckRange("--shards", r.shards, 1, 1000, 1));
   if (r.architecture == "gemma3") {
@@ -186,14 +185,24 @@ float NearNormal(uint64_t hash) {
 
 }  // namespace
 
-Result<ModelRecipe> CompleteRecipe(ModelRecipe recipe) {
-  const Defaults* defaults = nullptr;
-  for (const Defaults& entry : kDefaults) {
-    if (entry.architecture == recipe.architecture) defaults = &entry;
+std::vector<std::string_view> SeededArchitectures() {
+  std::vector<std::string_view> names;
+  for (const SeededArchitecture& entry : kSeeded) names.push_back(entry.name);
+  return names;
+}
+
+const SeededArchitecture* FindSeededArchitecture(std::string_view name) {
+  for (const SeededArchitecture& entry : kSeeded) {
+    if (entry.name == name) return &entry;
   }
+  return nullptr;
+}
+
+Result<ModelRecipe> CompleteRecipe(ModelRecipe recipe) {
+  const SeededArchitecture* defaults = FindSeededArchitecture(recipe.architecture);
   if (defaults == nullptr) {
-    return InvalidArgument("--arch is '{}', must be llama, qwen2, qwen3 or gemma3",
-                           recipe.architecture);
+    return InvalidArgument("--arch is '{}', must be one of {}", recipe.architecture,
+                           fmt::join(SeededArchitectures(), ", "));
   }
   const auto fill = [](int32_t* value, int32_t fallback) {
     if (*value == 0) *value = fallback;
@@ -210,7 +219,7 @@ Result<ModelRecipe> CompleteRecipe(ModelRecipe recipe) {
   if (recipe.tying == HeadTying::kAuto) {
     recipe.tying = defaults->tied ? HeadTying::kTied : HeadTying::kUntied;
   }
-  RETURN_IF_ERROR(CheckRecipe(recipe));
+  RETURN_IF_ERROR(CheckRecipe(recipe, defaults->vocabulary));
   return recipe;
 }
 

@@ -19,9 +19,13 @@ namespace ballast {
 enum class ModelFileFormat { kGguf, kSafetensors };
 enum class HeadTying { kAuto, kTied, kUntied };
 
-/// What to make. Zeros mean the architecture's default (DefaultRecipe).
+/// Every architecture of which seeded models can be made, by general.architecture. Tests that cover
+/// "all architectures" take them from here.
+std::vector<std::string_view> SeededArchitectures();
+
+/// What to make. Zeros mean the architecture's default (make_model_lib.cc).
 struct ModelRecipe {
-  std::string architecture = "llama";  // llama, qwen2, qwen3, gemma3
+  std::string architecture = "llama";  // one of SeededArchitectures()
   /// A DType's name, or "mixed": every type in turn over the layers' matrices.
   std::string type = "F32";
   int32_t layers = 0;
@@ -34,7 +38,7 @@ struct ModelRecipe {
   int32_t context = 0;
   int32_t sliding_window = 0;  // gemma3 only
   uint64_t seed = 1;
-  HeadTying tying = HeadTying::kAuto;  // auto: llama has a head of its own, the others are tied
+  HeadTying tying = HeadTying::kAuto;  // auto: as the architecture's models have it
   bool chat_template = true;
   ModelFileFormat format = ModelFileFormat::kGguf;
   int32_t shards = 1;  // safetensors only

@@ -4,11 +4,26 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/make_model_lib.h"
 
 namespace ballast {
+
+/// Which vocabulary a seeded model carries: byte-level BPE under a pre-tokenizer, or SentencePiece.
+enum class VocabularyKind : uint8_t { kGpt2, kQwen2, kSentencePiece };
+
+/// What seeded models of one architecture are like where the recipe does not say.
+struct SeededArchitecture {
+  std::string_view name;      // general.architecture
+  std::string_view hf_class;  // config.json's "architectures"
+  VocabularyKind vocabulary;
+  int32_t layers, heads, kv_heads, head_dim;
+  bool tied;
+};
+/// Null when there is none of that name.
+const SeededArchitecture* FindSeededArchitecture(std::string_view name);
 
 /// A tensor to write. Values are a function of (seed, hf_name, row, column), so both formats agree:
 /// vectors, which GGUF keeps in F32, are rounded to the checkpoint's type first.
@@ -43,9 +58,10 @@ struct Vocabulary {
   int32_t bos = 0, eos = 0, unk = 0, pad = 0;
   bool add_bos = false;
 };
+/// REQUIRES: a complete recipe.
 Vocabulary MakeVocabulary(const ModelRecipe& recipe);
 /// The smallest vocabulary that holds the bytes and the special tokens.
-int32_t MinVocab(const std::string& architecture);
+int32_t MinVocab(VocabularyKind kind);
 
 /// tokenizer.json and tokenizer_config.json of the vocabulary.
 std::string TokenizerJsonText(const Vocabulary& vocabulary);

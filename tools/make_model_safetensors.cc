@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/check.h"
 #include "base/json.h"
 #include "base/units.h"
 #include "tools/make_model_parts.h"
@@ -17,12 +18,10 @@ DType FileType(const ModelRecipe& recipe) {
 
 Json ConfigJson(const ModelRecipe& r, const Vocabulary& v) {
   const bool gemma = r.architecture == "gemma3";
-  const char* name = r.architecture == "llama"   ? "LlamaForCausalLM"
-                     : r.architecture == "qwen2" ? "Qwen2ForCausalLM"
-                     : r.architecture == "qwen3" ? "Qwen3ForCausalLM"
-                                                 : "Gemma3ForCausalLM";
+  const SeededArchitecture* architecture = FindSeededArchitecture(r.architecture);
+  CHECK(architecture != nullptr);
   const DType type = FileType(r);
-  Json config = {{"architectures", Json::array({name})},
+  Json config = {{"architectures", Json::array({architecture->hf_class})},
                  {"model_type", gemma ? "gemma3_text" : r.architecture},
                  {"hidden_size", r.hidden},
                  {"num_hidden_layers", r.layers},

@@ -1,9 +1,10 @@
-// Vocabularies: byte-level BPE, and SentencePiece with byte tokens for gemma3. Both hold every
+// Vocabularies: byte-level BPE, and SentencePiece with byte tokens. Both hold every
 // byte, so any text can be tokenized, plus merges spelled from a list of common words.
 #include <algorithm>
 #include <set>
 #include <unordered_set>
 
+#include "base/check.h"
 #include "base/json.h"
 #include "tools/make_model_parts.h"
 
@@ -52,8 +53,20 @@ std::vector<std::string> Spell(std::string_view word, bool sentencepiece) {
 class VocabularyMaker {
  public:
   explicit VocabularyMaker(const ModelRecipe& recipe) : size_(static_cast<size_t>(recipe.vocab)) {
-    out_.sentencepiece = recipe.architecture == "gemma3";
-    out_.pre = out_.sentencepiece ? "default" : recipe.architecture == "llama" ? "gpt-2" : "qwen2";
+    const SeededArchitecture* architecture = FindSeededArchitecture(recipe.architecture);
+    CHECK(architecture != nullptr);
+    switch (architecture->vocabulary) {
+      case VocabularyKind::kGpt2:
+        out_.pre = "gpt-2";
+        break;
+      case VocabularyKind::kQwen2:
+        out_.pre = "qwen2";
+        break;
+      case VocabularyKind::kSentencePiece:
+        out_.pre = "default";
+        out_.sentencepiece = true;
+        break;
+    }
   }
 
   Vocabulary Make() {
@@ -157,8 +170,8 @@ Json Decoder(const Vocabulary& vocabulary) {
 
 Vocabulary MakeVocabulary(const ModelRecipe& recipe) { return VocabularyMaker(recipe).Make(); }
 
-int32_t MinVocab(const std::string& architecture) {
-  return architecture == "gemma3" ? 7 + 256 + 95 : 256 + 3;
+int32_t MinVocab(VocabularyKind kind) {
+  return kind == VocabularyKind::kSentencePiece ? 7 + 256 + 95 : 256 + 3;
 }
 
 std::string TokenizerJsonText(const Vocabulary& vocabulary) {

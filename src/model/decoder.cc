@@ -105,6 +105,8 @@ void Decoder::KeepWantedRows(std::span<const int32_t> wanted) {
 
 void Decoder::MatmulRounded(std::span<const MatmulTask> tasks, MatmulRole role,
                             const LinearInput& input, int64_t rows) {
+  // An input that nothing makes would be whatever its buffer last held.
+  CHECK(input.from == nullptr || input.norm != nullptr || input.up != nullptr);
   // Consecutive layers that agree on the rounding share it and one fork-join. Files mix types, so
   // they need not all agree.
   for (size_t begin = 0; begin < tasks.size();) {

@@ -81,8 +81,8 @@ class Decoder final : public Model {
   KvLayers kv_layers() const override;
 
  private:
-  /// The input of linear layers, [rows, cols], and what makes it: nothing, a norm of `from`, or the
-  /// gated activation of `from` and `up`.
+  /// The input of linear layers, [rows, cols], and what makes it: nothing (x and cols only), a norm
+  /// of `from`, or the gated activation of `from` and `up`. REQUIRES with `from`: `norm` or `up`.
   struct LinearInput {
     float* x = nullptr;
     int64_t cols = 0;

@@ -62,7 +62,7 @@ void AddLayerSlots(const DecoderSpec& spec, int32_t index, DecoderLayer* layer, 
   list->Layer(prefix, "ffn_gate", c.ffn, c.hidden, Presence::kOptional, &layer->gate);
   list->Layer(prefix, "ffn_up", c.ffn, c.hidden, Presence::kOptional, &layer->up);
   list->Layer(prefix, "ffn_down", c.hidden, c.ffn, Presence::kOptional, &layer->down);
-  if (spec.post_norm == PostNorm::kSandwich) {
+  if (spec.post_norm == PostNorm::kRms) {
     norm("post_attention_norm", c.hidden, &layer->attention_post_norm);
     norm("post_ffw_norm", c.hidden, &layer->ffn_post_norm);
   }
@@ -80,18 +80,18 @@ Status RefuseUnusedTensors(const WeightSource& source, const std::vector<Slot>& 
   return OkStatus();
 }
 
-/// Packed bytes that a decoded token reads: all layers, the norms and the head.
-uint64_t BytesPerToken(const DecoderWeights& weights, int32_t hidden) {
-  uint64_t bytes = weights.head.bytes() + static_cast<uint64_t>(hidden) * sizeof(float);
-  for (const DecoderLayer& layer : weights.layers) {
-    for (const Linear* linear :
-         {&layer.q, &layer.k, &layer.v, &layer.o, &layer.gate, &layer.up, &layer.down}) {
-      bytes += linear->weight.bytes();
-      if (linear->bias != nullptr) {
-        bytes += static_cast<uint64_t>(linear->weight.rows) * sizeof(float);
-      }
+/// Packed bytes that a decoded token reads: the head and every loaded tensor but the embedding (one
+/// row) and the RoPE factors (tables are made of them).
+uint64_t BytesPerToken(const std::vector<Slot>& slots, const DecoderWeights& weights,
+                       const float* const* rope_factors) {
+  uint64_t bytes = weights.head.bytes();  // a matrix of its own or the embedding
+  for (const Slot& slot : slots) {
+    if (slot.matrix != nullptr) {
+      const bool counted = slot.matrix == &weights.embedding || slot.matrix == &weights.head;
+      if (!counted) bytes += slot.matrix->bytes();
+    } else if (slot.vector != rope_factors && *slot.vector != nullptr) {
+      bytes += static_cast<uint64_t>(slot.request.cols) * sizeof(float);
     }
-    bytes += 2 * static_cast<uint64_t>(hidden) * sizeof(float);
   }
   return bytes;
 }
@@ -140,7 +140,7 @@ Result<LoadedDecoderWeights> LoadDecoderWeights(const DecoderSpec& spec, const W
       }
     }
   }
-  weights.bytes_per_token = BytesPerToken(weights, c.hidden);
+  weights.bytes_per_token = BytesPerToken(list.slots(), weights, &rope_factors);
   return loaded;
 }
 

@@ -46,7 +46,7 @@ Result<std::unique_ptr<Model>> LoadGemma3(LoadContext context) {
   ModelConfig& config = spec.config;
   spec.activation = Activation::kGeluTanh;
   spec.qk_norm = QkNorm::kPerHead;
-  spec.post_norm = PostNorm::kSandwich;
+  spec.post_norm = PostNorm::kRms;
   config.embedding_scale = static_cast<float>(std::sqrt(static_cast<double>(config.hidden)));
   // Only the 27B model scales queries by its hidden size a head; files do not say so.
   if (config.layers == kLayersOf27B) {

@@ -22,7 +22,7 @@ namespace ballast {
 
 /// Hyper-parameters common to the supported decoders. Filled by the architecture from metadata.
 struct ModelConfig {
-  std::string architecture;  // "llama", "qwen2", "qwen3", "gemma3"
+  std::string architecture;  // general.architecture, as in registry.cc
   std::string name;          // general.name or the file's name
   int32_t layers = 0;
   int32_t hidden = 0;

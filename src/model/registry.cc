@@ -12,12 +12,14 @@ struct Architecture {
 };
 
 // Sorted by name.
+// clang-format off: one architecture a line
 constexpr Architecture kArchitectures[] = {
     {"gemma3", LoadGemma3},
     {"llama", LoadLlama},
     {"qwen2", LoadQwen2},
     {"qwen3", LoadQwen3},
 };
+// clang-format on
 
 constexpr int32_t kMaxStepRows = 65536;
 

@@ -17,8 +17,8 @@ namespace ballast {
 enum class QkvBias : uint8_t { kIfPresent, kRequired };
 /// RMS norm of every query and key head before RoPE.
 enum class QkNorm : uint8_t { kNone, kPerHead };
-/// Norms of what attention and MLP add to the residual (Gemma's "sandwich").
-enum class PostNorm : uint8_t { kNone, kSandwich };
+/// RMS norms of what attention and MLP add to the residual, beside those of their inputs.
+enum class PostNorm : uint8_t { kNone, kRms };
 
 /// What the shared decoder computes (model/decoder.h).
 struct DecoderSpec {

@@ -10,20 +10,24 @@
 namespace ballast {
 namespace {
 
-struct Architecture {
+// Defaults are those of the architecture's configuration class in transformers.
+struct HfArchitecture {
   std::string_view hf;
   std::string_view gguf;
   std::string_view activation;
   int64_t default_head_dim;  // 0: hidden / heads
   double default_theta;
+  double default_eps;  // rms_norm_eps
   bool default_tied;
 };
-constexpr Architecture kArchitectures[] = {
-    {"LlamaForCausalLM", "llama", "silu", 0, 10000, false},
-    {"Qwen2ForCausalLM", "qwen2", "silu", 0, 10000, false},
-    {"Qwen3ForCausalLM", "qwen3", "silu", 128, 10000, false},
-    {"Gemma3ForCausalLM", "gemma3", "gelu_pytorch_tanh", 256, 1000000, true},
+// clang-format off: one architecture a line
+constexpr HfArchitecture kHfArchitectures[] = {
+    {"LlamaForCausalLM", "llama", "silu", 0, 10000, 1e-6, false},
+    {"Qwen2ForCausalLM", "qwen2", "silu", 0, 10000, 1e-6, false},
+    {"Qwen3ForCausalLM", "qwen3", "silu", 128, 10000, 1e-6, false},
+    {"Gemma3ForCausalLM", "gemma3", "gelu_pytorch_tanh", 256, 1000000, 1e-6, true},
 };
+// clang-format on
 
 // Larger than any field of a model that fits a machine, small enough for later arithmetic.
 constexpr int64_t kMaxSize = int64_t{1} << 31;
@@ -123,7 +127,7 @@ class ConfigReader {
 
   Fields fields_;
   Metadata* metadata_;
-  const Architecture* architecture_ = nullptr;
+  const HfArchitecture* architecture_ = nullptr;
   HfConfig result_;
   int64_t layers_ = 0;
   int64_t hidden_ = 0;
@@ -139,7 +143,7 @@ Status ConfigReader::ReadArchitecture() {
   }
   const std::string name = (*list)[0].get<std::string>();
   std::string known;
-  for (const Architecture& architecture : kArchitectures) {
+  for (const HfArchitecture& architecture : kHfArchitectures) {
     if (architecture.hf == name) architecture_ = &architecture;
     if (!known.empty()) known += ", ";
     known += architecture.hf;
@@ -214,7 +218,8 @@ Status ConfigReader::ReadSizes() {
   metadata_->AddU64(Key("attention.key_length"), static_cast<uint64_t>(head_dim_));
   metadata_->AddU64(Key("attention.value_length"), static_cast<uint64_t>(head_dim_));
   ASSIGN_OR_RETURN(const auto eps, fields_.Number("rms_norm_eps"));
-  metadata_->AddF64(Key("attention.layer_norm_rms_epsilon"), eps.value_or(1e-6));
+  metadata_->AddF64(Key("attention.layer_norm_rms_epsilon"),
+                    eps.value_or(architecture_->default_eps));
   return OkStatus();
 }
 

@@ -15,7 +15,7 @@ namespace ballast {
 
 /// What config.json says.
 struct HfConfig {
-  std::string architecture;  // GGUF's: "llama", "qwen2", "qwen3", "gemma3"
+  std::string architecture;  // GGUF's: "llama", "qwen2", …
   bool tied_embedding = false;
   std::vector<float> rope_factors;  // llama3 scaling: divisors of the frequencies; else empty
 };

@@ -175,6 +175,29 @@ TEST(HfConfig, DefaultsAndBothSpellingsOfRope) {
   }
 }
 
+TEST(HfConfig, DefaultEpsilonIsTheArchitectures) {
+  struct Case {
+    const char* hf_class;
+    const char* gguf;
+    double eps;
+  };
+  // clang-format off: one architecture a line
+  const Case cases[] = {
+      {"LlamaForCausalLM", "llama", 1e-6},
+      {"Gemma3ForCausalLM", "gemma3", 1e-6},
+  };
+  // clang-format on
+  for (const Case& c : cases) {
+    Metadata metadata("config.json");
+    const auto config =
+        Read({{"architectures", Json::array({c.hf_class})}, {"rms_norm_eps", nullptr}}, &metadata);
+    ASSERT_TRUE(config.has_value()) << config.error().message;
+    EXPECT_EQ(config->architecture, c.gguf);
+    const std::string key = fmt::format("{}.attention.layer_norm_rms_epsilon", c.gguf);
+    EXPECT_EQ(metadata.GetF64(key).value(), c.eps);
+  }
+}
+
 TEST(HfConfig, Llama3FactorsKeepHighAndDivideLowFrequencies) {
   Metadata metadata("config.json");
   const auto config = Read({{"head_dim", 128},
@@ -252,9 +275,9 @@ std::vector<float> RowOf(const WeightSource& source, const TensorInfo& tensor, i
 // One recipe written both ways reads as the same model: names, shapes, metadata and values, up to
 // the order of q and k rows that rope_layout() states.
 TEST(OpenWeights, GgufAndSafetensorsShowOneModel) {
-  for (const char* architecture : {"llama", "qwen2", "qwen3", "gemma3"}) {
+  for (const std::string_view architecture : SeededArchitectures()) {
     TempDir dir;
-    ModelRecipe recipe{.architecture = architecture, .hidden = 64, .vocab = 400};
+    ModelRecipe recipe{.architecture = std::string(architecture), .hidden = 64, .vocab = 400};
     recipe.shards = 3;
     ASSERT_TRUE(MakeModel(recipe, dir / "m.gguf").has_value());
     recipe.format = ModelFileFormat::kSafetensors;
@@ -266,7 +289,7 @@ TEST(OpenWeights, GgufAndSafetensorsShowOneModel) {
     EXPECT_EQ((*st)->architecture(), architecture);
     EXPECT_EQ((*st)->rope_layout(), RopeLayout::kNeox);
     const bool permuted = (*gguf)->rope_layout() == RopeLayout::kNorm;
-    EXPECT_EQ(permuted, std::string_view(architecture) == "llama");
+    EXPECT_EQ(permuted, architecture == "llama");
     ASSERT_EQ((*gguf)->tensors().size(), (*st)->tensors().size());
     const int64_t head_dim =
         (*gguf)->metadata().GetI64(fmt::format("{}.attention.key_length", architecture)).value();

@@ -57,7 +57,7 @@ class WeightSource {
   WeightFormat format() const { return format_; }
   RopeLayout rope_layout() const { return rope_layout_; }
   const Metadata& metadata() const { return metadata_; }
-  /// general.architecture: "llama", "qwen2", "qwen3", "gemma3", ….
+  /// general.architecture: "llama", "qwen2", ….
   const std::string& architecture() const { return architecture_; }
 
   /// In the file's order.

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/rng.h"
@@ -103,11 +104,11 @@ Result<std::string> Hash(const std::string& path, Isa isa, int threads, const Mo
   return result.logits_sha256;
 }
 
-class Exactness : public ::testing::TestWithParam<std::tuple<const char*, KvDType>> {};
+class Exactness : public ::testing::TestWithParam<std::tuple<std::string_view, KvDType>> {};
 
 TEST_P(Exactness, NoScheduleChangesABit) {
   const auto& [architecture, kv_dtype] = GetParam();
-  const std::string path = Models().Make(architecture, "mixed");
+  const std::string path = Models().Make(std::string(architecture), "mixed");
   ModelOptions options;
   options.kv_dtype = kv_dtype;
   options.max_step_rows = 512;
@@ -138,7 +139,7 @@ std::string ExactnessName(const ::testing::TestParamInfo<Exactness::ParamType>& 
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Exactness,
-                         ::testing::Combine(::testing::Values("llama", "qwen2", "qwen3", "gemma3"),
+                         ::testing::Combine(::testing::ValuesIn(SeededArchitectures()),
                                             ::testing::Values(KvDType::kF16, KvDType::kKv8)),
                          ExactnessName);
 
@@ -150,7 +151,7 @@ TEST_P(Exactness, LongContextsMergeSegmentsAlike) {
       {"decode", EvalMode::kDecode},
   };
   const auto& [architecture, kv_dtype] = GetParam();
-  const std::string path = Models().Make(architecture, "mixed");
+  const std::string path = Models().Make(std::string(architecture), "mixed");
   ModelOptions options;
   options.kv_dtype = kv_dtype;
   options.max_step_rows = 600;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Golden vectors of small seeded models, from transformers' fp32 models of the same weights.
 
-    make_seeded_golden.py --make-model build/tools/make_model
+    make_seeded_golden.py --make-model build/tools/make_model --only ARCHITECTURE
 
-Writes seeded/<architecture>-<type>.gold (README.md). The models themselves are made again by the tests from the same recipe.
+Writes seeded/<architecture>-<type>.gold (README.md); without --only, those of every architecture that has some already. The models themselves are made again by the tests from the same recipe.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from transformers import AutoModelForCausalLM
 
 import golden_file
 
-ARCHITECTURES = ('llama', 'qwen2', 'qwen3', 'gemma3')
 TYPES = ('F32', 'F16', 'BF16')
 POSITIONS = 96  # three times the sliding window of the recipe
 TOP = 32
@@ -45,10 +44,12 @@ def condense(name: str, sha: bytes, tokens: np.ndarray, logits: np.ndarray) -> g
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--make-model', type=pathlib.Path, required=True)
+    parser.add_argument('--only', metavar='ARCHITECTURE', help='a name that make_model knows')
     args = parser.parse_args()
     out = pathlib.Path(__file__).parent / 'seeded'
     out.mkdir(exist_ok=True)
-    for architecture in ARCHITECTURES:
+    known = sorted({path.stem.rpartition('-')[0] for path in out.glob('*.gold')})
+    for architecture in [args.only] if args.only else known:
         for dtype in TYPES:
             with tempfile.TemporaryDirectory() as temp:
                 directory = pathlib.Path(temp) / 'model'
