@@ -77,7 +77,7 @@ void CheckMasks(const g::GrammarPtr& grammar, std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   const size_t split = std::min(input.find('\0'), input.size());
-  const auto schema = ballast::ParseJson(input.substr(0, split), g::kMaxSchemaDepth, 4096);
+  const auto schema = ballast::ParseJson(input.substr(0, split), ballast::kMaxJsonDepth, 4096);
   if (!schema) {
     const auto regex = g::CompileRegex(input.substr(0, split));
     if (!regex) Require(!regex.error().message.empty());

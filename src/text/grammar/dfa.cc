@@ -95,6 +95,9 @@ Error TooManyStates(int32_t max_states) {
 
 }  // namespace
 
+// About a second: a hostile expression has large sets in each of its many states.
+constexpr size_t kMaxSubsetWork = 4'000'000;
+
 class SubsetBuilder {
  public:
   SubsetBuilder(const Nfa& nfa, int32_t max_states) : nfa_(nfa), max_states_(max_states) {
@@ -117,6 +120,10 @@ class SubsetBuilder {
     std::vector<std::vector<int32_t>> moves(static_cast<size_t>(dfa_.num_classes));
     for (size_t s = 0; s < sets_.size(); ++s) {
       if (static_cast<int32_t>(sets_.size()) > max_states_) return TooManyStates(max_states_);
+      work_ += sets_[s].size();
+      if (work_ > kMaxSubsetWork) {
+        return ResourceExhausted("the automaton needs more than {} steps to build", kMaxSubsetWork);
+      }
       for (auto& move : moves) move.clear();
       for (const int32_t n : sets_[s]) {
         for (const Nfa::Edge& e : nfa_.edges_[static_cast<size_t>(n)]) {
@@ -173,6 +180,7 @@ class SubsetBuilder {
 
   const Nfa& nfa_;
   int32_t max_states_;
+  size_t work_ = 0;
   Dfa dfa_;
   std::array<uint8_t, 256> first_byte_{};
   std::vector<bool> mark_;
@@ -230,26 +238,28 @@ Dfa Trim(const Dfa& dfa) {
   return out;
 }
 
-/// Columns that agree in every state become one.
-Dfa MergeColumns(Dfa dfa) {
+/// Columns that agree in every state become one. They are numbered by their lowest byte, so that
+/// equal automata end up equal in memory.
+Dfa MergeColumns(const Dfa& dfa) {
   const size_t n = dfa.label.size(), width = static_cast<size_t>(dfa.num_classes);
   std::map<std::vector<int32_t>, int32_t> columns;
-  std::vector<int32_t> to_new(width);
+  std::vector<int32_t> to_new(width, -1);
   std::vector<size_t> keep;
-  for (size_t c = 0; c < width; ++c) {
-    std::vector<int32_t> column(n);
-    for (size_t s = 0; s < n; ++s) column[s] = dfa.next[s * width + c];
-    const auto [it, inserted] =
-        columns.emplace(std::move(column), static_cast<int32_t>(columns.size()));
-    to_new[c] = it->second;
-    if (inserted) keep.push_back(c);
-  }
   Dfa out;
-  out.label = std::move(dfa.label);
-  out.num_classes = static_cast<int32_t>(keep.size());
   for (size_t b = 0; b < 256; ++b) {
-    out.classes[b] = static_cast<uint8_t>(to_new[dfa.classes[b]]);
+    const size_t c = dfa.classes[b];
+    if (to_new[c] < 0) {
+      std::vector<int32_t> column(n);
+      for (size_t s = 0; s < n; ++s) column[s] = dfa.next[s * width + c];
+      const auto [it, inserted] =
+          columns.emplace(std::move(column), static_cast<int32_t>(columns.size()));
+      to_new[c] = it->second;
+      if (inserted) keep.push_back(c);
+    }
+    out.classes[b] = static_cast<uint8_t>(to_new[c]);
   }
+  out.label = dfa.label;
+  out.num_classes = static_cast<int32_t>(keep.size());
   out.next.reserve(n * keep.size());
   for (size_t s = 0; s < n; ++s) {
     for (const size_t c : keep) out.next.push_back(dfa.next[s * width + c]);
@@ -314,7 +324,7 @@ void SetDerived(Dfa* dfa) {
 
 Dfa Finish(Dfa dfa) {
   Dfa out = MergeColumns(Trim(dfa));
-  if (!out.empty()) out = Trim(Minimise(std::move(out)));
+  if (!out.empty()) out = Trim(MergeColumns(Minimise(std::move(out))));
   SetDerived(&out);
   return out;
 }

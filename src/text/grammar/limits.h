@@ -8,19 +8,20 @@
 
 namespace ballast::grammar {
 
-inline constexpr int kMaxSchemaBytes = 1 << 20;
-inline constexpr int kMaxSchemaDepth = 48;        ///< of the schema document itself
-inline constexpr int kMaxNodes = 6'000;           ///< of the compiled grammar
-inline constexpr int kMaxAlternatives = 256;      ///< of one value after anyOf × anyOf
-inline constexpr int kMaxProperties = 256;        ///< named in one object
-inline constexpr int kMaxKeyClasses = 32;         ///< sets of patternProperties met by a name
-inline constexpr int kMaxEnumValues = 4'096;      ///< of one enum
-inline constexpr int64_t kMaxCount = 1'000'000;   ///< minItems, maxLength and the like
-inline constexpr int kMaxRegexBytes = 65'536;     ///< of one expression
-inline constexpr int kMaxRegexDepth = 40;         ///< groups within groups
-inline constexpr int kMaxRegexRepeat = 1'000;     ///< {m,n}
-inline constexpr int kMaxNfaStates = 200'000;     ///< of one expression, repeats unrolled
-inline constexpr int32_t kMaxDfaStates = 20'000;  ///< of one leaf
+inline constexpr int kMaxSchemaDepth = 300;  ///< of schemas within and referring to schemas
+inline constexpr int kMaxGroups = 200;       ///< anyOf and oneOf that hold of one value
+inline constexpr int64_t kMaxPatternStates = 100'000;  ///< of all patterns of a schema
+inline constexpr int kMaxNodes = 6'000;                ///< of the compiled grammar
+inline constexpr int kMaxAlternatives = 256;           ///< of one value after anyOf × anyOf
+inline constexpr int kMaxProperties = 256;             ///< named in one object
+inline constexpr int kMaxKeyClasses = 32;              ///< sets of patternProperties met by a name
+inline constexpr int kMaxEnumValues = 4'096;           ///< of one enum
+inline constexpr int64_t kMaxCount = 1'000'000;        ///< minItems, maxLength and the like
+inline constexpr int kMaxRegexBytes = 65'536;          ///< of one expression
+inline constexpr int kMaxRegexDepth = 40;              ///< groups within groups
+inline constexpr int kMaxRegexRepeat = 1'000;          ///< {m,n}
+inline constexpr int kMaxNfaStates = 200'000;          ///< of one expression, repeats unrolled
+inline constexpr int32_t kMaxDfaStates = 20'000;       ///< of one leaf
 inline constexpr int64_t kMaxTotalDfaCells = 8'000'000;  ///< int32 cells of one grammar (32 MB)
 inline constexpr int kMaxIntegerDigits = 64;             ///< before the point
 inline constexpr int kMaxFractionDigits = 32;            ///< after the point

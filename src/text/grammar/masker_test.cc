@@ -75,7 +75,12 @@ std::string Walk(const GrammarPtr& grammar, const TokenTrie& trie, TokenMasker* 
     EXPECT_FALSE(allowed.empty()) << "stuck after '" << text << "'";
     if (allowed.empty()) return text;
     TokenId token = allowed[rng->Next() % allowed.size()];
-    if (matcher.IsComplete() && (step > 30 || rng->Next() % 4 == 0)) token = kEnd;
+    if (matcher.IsComplete() && (step > 30 || rng->Next() % 6 == 0)) token = kEnd;
+    // A trigger now and then, or free text would never meet one.
+    for (TokenId t = 0; t < trie.vocab_size() && rng->Below(3) == 0; ++t) {
+      const bool set = (mask[static_cast<size_t>(t) / 64] >> (t % 64) & 1) != 0;
+      if (trie.Bytes(t) == "<t>" && set) token = t;
+    }
     // Toward the end of long strings: prefer what closes.
     if (step > 20 && !matcher.IsComplete()) {
       for (const char close : {'"', '}', ']', ':', ','}) {
@@ -190,7 +195,7 @@ TEST(TokenMasker, RegexAndToolCallsEqualBruteForce) {
       builder.TextWithTriggers({{"<t>", -1, call}, {"", kControl, special}}, 2).value();
   const auto tools = builder.Build(root).value();
   const auto regex = CompileRegex("(a|b)*x[0-9]{1,3}(é|日)+").value();
-  for (int round = 0; round < 6; ++round) {
+  for (int round = 0; round < 12; ++round) {
     Walk(tools, trie, &masker, &rng, /*check=*/true, 40);
     ASSERT_FALSE(HasFailure());
     Walk(regex, trie, &masker, &rng, /*check=*/true, 30);

@@ -84,8 +84,8 @@ SchemaCompiler::Closure SchemaCompiler::Close(const SchemaSet& seed) const {
 Result<NodeId> SchemaCompiler::Compile(SchemaSet set) {
   set = Close(set).set;
   if (const auto it = compiled_.find(set); it != compiled_.end()) return it->second;
-  if (++depth_ > 8 * kMaxSchemaDepth) {
-    return At(set, ResourceExhausted("combined schemas nest deeper than {}", 8 * kMaxSchemaDepth));
+  if (++depth_ > kMaxSchemaDepth) {
+    return At(set, ResourceExhausted("combined schemas nest deeper than {}", kMaxSchemaDepth));
   }
   ASSIGN_OR_RETURN(const NodeId id, NewNode(NodeKind::kChoice));
   compiled_[set] = id;
@@ -127,6 +127,10 @@ bool SchemaCompiler::KnownEmpty(NodeId id) const {
 Status SchemaCompiler::Expand(const Closure& closure, std::vector<SchemaGroup>* pending,
                               size_t next_group, std::vector<SchemaSet>* out) {
   if (closure.never) return OkStatus();
+  if (pending->size() > static_cast<size_t>(kMaxGroups)) {
+    return At(closure.set, ResourceExhausted("{} choices hold of one value, the limit is {}",
+                                             pending->size(), kMaxGroups));
+  }
   if (next_group == pending->size()) {
     if (std::find(out->begin(), out->end(), closure.set) == out->end()) {
       out->push_back(closure.set);

@@ -248,11 +248,16 @@ class SchemaReader {
 
   Result<StringPattern> Regex(const std::string& source) {
     auto& cached = loader_->patterns_[source];
-    if (!cached) {
+    if (cached == nullptr) {
       auto dfa = CompileRegexDfa(source, Anchor::kSearch, Spelling::kJson);
       if (!dfa) {
         loader_->patterns_.erase(source);
         return Wrap(dfa.error());
+      }
+      loader_->pattern_states_ += dfa->num_states();
+      if (loader_->pattern_states_ > kMaxPatternStates) {
+        return Wrap(ResourceExhausted("the patterns of the schema need more than {} states",
+                                      kMaxPatternStates));
       }
       cached = std::make_shared<const Dfa>(*std::move(dfa));
     }
@@ -502,7 +507,12 @@ Result<SchemaId> SchemaLoader::Load(const Json& schema, std::string path) {
     return InvalidArgument("the schema at '{}' is {}, not an object or a boolean", path,
                            Shown(schema));
   }
+  if (++load_depth_ > kMaxSchemaDepth) {
+    return ResourceExhausted("schemas nest and refer deeper than the limit of {} at '{}'",
+                             kMaxSchemaDepth, path);
+  }
   ASSIGN_OR_RETURN(FlatSchema flat, SchemaReader(this, std::move(path)).Read(schema));
+  --load_depth_;
   flats_[static_cast<size_t>(id)] = std::move(flat);
   return id;
 }

@@ -104,6 +104,7 @@ class SchemaLoader {
  private:
   friend class SchemaReader;
 
+  Result<SchemaId> NotUncached(SchemaId id);
   Result<SchemaId> Load(const Json& schema, std::string path);
   Result<const Json*> Resolve(const std::string& reference, const std::string& path) const;
   bool ValidateNumber(const FlatSchema& flat, const Json& value) const;
@@ -120,6 +121,8 @@ class SchemaLoader {
   std::map<SchemaId, SchemaId> negations_;
   std::map<std::string, std::shared_ptr<const Dfa>> patterns_;
   SchemaId true_ = kNoSchema;
+  int64_t pattern_states_ = 0;
+  int load_depth_ = 0, not_depth_ = 0;
 };
 
 /// Equality of JSON Schema: 1 equals 1.0, members in any order.

@@ -127,6 +127,16 @@ Status SchemaLoader::NotValues(const FlatSchema& f, std::vector<SchemaId>* optio
 }
 
 Result<SchemaId> SchemaLoader::Not(SchemaId id) {
+  if (++not_depth_ > kMaxSchemaDepth) {
+    return ResourceExhausted("opposites of schemas nest deeper than the limit of {}",
+                             kMaxSchemaDepth);
+  }
+  auto out = NotUncached(id);
+  --not_depth_;
+  return out;
+}
+
+Result<SchemaId> SchemaLoader::NotUncached(SchemaId id) {
   if (const auto it = negations_.find(id); it != negations_.end()) return it->second;
   if (flats_.size() >= static_cast<size_t>(kMaxNodes)) {
     return ResourceExhausted("the schema has more than {} subschemas", kMaxNodes);
