@@ -142,9 +142,9 @@ BALLAST_INLINE void StoreRow(const LinearPiece& piece, int32_t panel, int64_t ro
   _mm512_mask_storeu_ps(piece.y + at, mask, y);
 }
 
-// Two distances: memory latency under load needs about 4 KiB in flight a core, more than L1 has fill
-// buffers for, so that stretch goes to L2 only; the last KiB comes on to L1. Q4_K gains a fifth over
-// one T0 prefetch at 2.5 KiB, Q5_0 a twentieth.
+// Two distances: memory latency under load needs about 4 KiB in flight a core, more than L1 has
+// fill buffers for, so that stretch goes to L2 only; the last KiB comes on to L1. Q4_K gains a
+// fifth over one T0 prefetch at 2.5 KiB, Q5_0 a twentieth.
 constexpr int kPrefetchFarBytes = 4096;
 constexpr int kPrefetchNearBytes = 1024;
 
