@@ -125,7 +125,8 @@ TEST(JsonGrammar, ExclusiveChoices) {
   EXPECT_FALSE(Fits(g, "3"));
   const auto tagged = Schema(R"({"oneOf":[
       {"type":"object","properties":{"t":{"const":"x"},"v":{"type":"integer"}},"required":["t"]},
-      {"type":"object","properties":{"t":{"const":"y"},"v":{"type":"string"}},"required":["t"]}]})");
+      {"type":"object","properties":{"t":{"const":"y"},"v":{"type":"string"}},
+      "required":["t"]}]})");
   EXPECT_TRUE(Fits(tagged, R"({"v":1,"t":"x"})"));
   EXPECT_FALSE(Fits(tagged, R"({"v":1,"t":"y"})"));
   const auto other =
