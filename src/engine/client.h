@@ -21,6 +21,9 @@ namespace ballast {
 class Tokenizer;
 class ChatTemplate;
 struct EngineHistograms;
+namespace grammar {
+class Grammar;
+}
 
 /// How the next token is chosen. Defaults are the OpenAI API's: temperature 1, top-p 1.
 struct SamplingParams {
@@ -48,6 +51,11 @@ struct GenerationRequest {
   bool echo_progress = false;  // report prefill progress
   int64_t deadline_ms = 0;     // from Submit; 0: none
   std::string tenant;          // fairness and cache salt; "" is the default tenant
+  /// What the output must look like (text/grammar/grammar.h); null: anything. Tokens that do not
+  /// fit are ruled out before everything else. The request ends with kStop once nothing can follow;
+  /// before that, an end token fits only where the text may end. Not together with ignore_eos.
+  /// Log probabilities stay those of the model, before the mask.
+  std::shared_ptr<const grammar::Grammar> grammar;
 };
 
 struct TokenLogprob {
@@ -126,6 +134,9 @@ struct EngineStats {
   int64_t generated_tokens_total = 0;
   int64_t steps_total = 0;
   int64_t congested_joins_total = 0;
+  int64_t grammar_masks_total = 0;
+  double grammar_mask_ms_total = 0;  // beside the kernels
+  double grammar_wait_ms_total = 0;  // that steps waited for masks
   double last_step_ms = 0;
   double decode_tokens_per_s = 0;  // over the last second of decoding
   uint64_t kv_used_bytes = 0;

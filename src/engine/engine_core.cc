@@ -59,7 +59,7 @@ void EngineCore::Step() {
   EndExhausted(plan);
   if (plan.items.empty()) return;
   if (!Compute(plan)) return;  // the mailbox ends them all
-  SampleRows(plan);
+  SampleRows();
   Measure(plan, MsBetween(start, NowNs()));
   Deliver(plan);
 }
@@ -114,8 +114,12 @@ bool EngineCore::Compute(const StepPlan& plan) {
     logits_ = std::vector<float>();  // freed first: the old values are of no use
     logits_.resize(wanted);
   }
+  std::vector<grammar::Matcher*> matchers;
+  for (Sequence* sequence : step_sampled_) matchers.push_back(sequence->matcher());
+  masks_.Start(std::move(matchers));
   BeginStep(plan);
   model_->Forward({step_tokens_, step_slices_, step_logit_rows_, &abandon_}, logits_.data());
+  masks_.Wait();
   if (!EndStep()) return false;
   for (const StepItem& item : plan.items) {
     Sequence& sequence = *item.sequence;
@@ -131,14 +135,15 @@ std::span<const float> EngineCore::LogitsRow(size_t row) const {
   return {logits_.data() + row * vocab, vocab};
 }
 
-void EngineCore::SampleRows(const StepPlan&) {
+void EngineCore::SampleRows() {
   const size_t rows = step_sampled_.size();
   step_new_tokens_.resize(rows);
   const auto sample = [this](int64_t task, int worker) {
     const size_t row = static_cast<size_t>(task);
     const Sequence& sequence = *step_sampled_[row];
     step_new_tokens_[row] = samplers_[static_cast<size_t>(worker)].Sample(
-        LogitsRow(row), sequence.request().sampling, sequence.counts(), sequence.length());
+        LogitsRow(row), sequence.request().sampling, sequence.counts(), sequence.length(),
+        masks_.Mask(row));
   };
   if (rows > 1 && static_cast<size_t>(info_.vocab) >= kParallelVocab) {
     memory_.pool->ParallelFor(static_cast<int64_t>(rows), sample);
@@ -159,6 +164,9 @@ void EngineCore::Measure(const StepPlan& plan, double ms) {
     stats_.last_step_ms = ms;
     stats_.prompt_tokens_total += plan.prefill_rows;
     stats_.generated_tokens_total += static_cast<int64_t>(step_sampled_.size());
+    stats_.grammar_masks_total = masks_.cost().masks;
+    stats_.grammar_mask_ms_total = masks_.cost().busy_ms;
+    stats_.grammar_wait_ms_total = masks_.cost().wait_ms;
   }
   PublishStats();
 }
@@ -189,6 +197,10 @@ void EngineCore::DeliverToken(Sequence& sequence, TokenId token, std::span<const
   }
   sequence.last_token_ns = now;
   Sequence::Accepted accepted = sequence.Accept(token);
+  if (accepted.misfit) {
+    End(sequence.id(), FinishReason::kStop, Internal("no token of the model fits the grammar"));
+    return;
+  }
   if (accepted.emit) {
     TokenEvent event;
     event.text = std::move(accepted.text);

@@ -18,6 +18,7 @@
 
 #include "engine/chunk_sizer.h"
 #include "engine/engine.h"
+#include "engine/grammar_masks.h"
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "text/chat_template.h"
@@ -68,7 +69,7 @@ class EngineCore {
   bool Compute(const StepPlan& plan);
   void BeginStep(const StepPlan& plan);
   bool EndStep();
-  void SampleRows(const StepPlan& plan);
+  void SampleRows();
   void Deliver(const StepPlan& plan);
   void DeliverToken(Sequence& sequence, TokenId token, std::span<const float> logits);
   void Measure(const StepPlan& plan, double ms);
@@ -95,6 +96,7 @@ class EngineCore {
   ChunkSizer sizer_;
   DecodeRate decode_rate_;
   std::vector<Sampler> samplers_;  // [pool threads]
+  GrammarMasks masks_;             // Prepare: any thread
   std::vector<TokenId> step_tokens_;
   std::vector<SequenceSlice> step_slices_;
   std::vector<int32_t> step_logit_rows_;

@@ -37,7 +37,8 @@ EngineCore::EngineCore(EngineOptions options, std::unique_ptr<Model> model, Kern
       kv_(std::move(kv)),
       scheduler_({options_.max_sequences}, kv_.get()),
       sizer_(options_.target_step_ms, options_.max_step_ms, model_->max_step_rows()),
-      samplers_(static_cast<size_t>(memory_.pool->size())) {
+      samplers_(static_cast<size_t>(memory_.pool->size())),
+      masks_(*tokenizer_, memory_.ledger.get()) {
   const ModelConfig& config = model_->config();
   context_ = options_.context > 0 ? options_.context : config.context;
   // The bound on pages keeps the product in range for models whose layers all slide.
@@ -112,6 +113,9 @@ Status EngineCore::Validate(const GenerationRequest& request) const {
     return InvalidArgument("deadline_ms: {} is outside [0, {}]", request.deadline_ms,
                            kMaxDeadlineMs);
   }
+  if (request.grammar != nullptr && request.ignore_eos) {
+    return InvalidArgument("ignore_eos: a constrained output ends where its grammar ends");
+  }
   if (request.tenant.size() > kMaxTenantBytes) {
     return InvalidArgument("tenant: {} bytes, at most {} are allowed", request.tenant.size(),
                            kMaxTenantBytes);
@@ -129,9 +133,10 @@ Result<RequestId> EngineCore::Submit(GenerationRequest request, std::shared_ptr<
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   int64_t limit = info_.context;
   if (request.max_tokens > 0) limit = prompt + std::min(request.max_tokens, limit - prompt);
+  const grammar::TokenTrie* trie = request.grammar != nullptr ? &masks_.Prepare() : nullptr;
   const RequestId id(last_id_.fetch_add(1, std::memory_order_relaxed) + 1);
   auto sequence = std::make_unique<Sequence>(id, std::move(request), std::move(sink), *tokenizer_,
-                                             limit, NowNs());
+                                             limit, NowNs(), trie);
   {
     std::lock_guard lock(mutex_);
     if (draining_) {

@@ -120,6 +120,16 @@ float MassOfBlock(const float* __restrict z, size_t n, float max, float* __restr
          ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]));
 }
 
+// What the mask does not allow becomes -infinity, which no bias and no noise brings back.
+void ApplyMask(std::span<const uint64_t> mask, std::span<float> x) {
+  for (size_t first = 0; first < x.size(); first += 64) {
+    const uint64_t word = first / 64 < mask.size() ? mask[first / 64] : 0;
+    if (word == ~uint64_t{0}) continue;
+    const size_t end = std::min(first + 64, x.size());
+    for (size_t i = first; i < end; ++i) x[i] = (word >> (i - first) & 1) != 0 ? x[i] : kNegInf;
+  }
+}
+
 }  // namespace
 
 bool NeedsTokenCounts(const SamplingParams& params) {
@@ -185,15 +195,16 @@ double GumbelNoise(uint64_t seed, int64_t position, TokenId token) {
 }
 
 void Sampler::Prepare(std::span<const float> logits, const SamplingParams& params,
-                      const TokenCounts& counts) {
+                      const TokenCounts& counts, std::span<const uint64_t> mask) {
   const size_t n = logits.size();
   z_.resize(n);
   block_max_.resize((n + kBlock - 1) / kBlock);
   const float* x = logits.data();
   const bool penalised = NeedsTokenCounts(params);
-  if (penalised || !params.logit_bias.empty()) {
+  if (penalised || !params.logit_bias.empty() || !mask.empty()) {
     scratch_.assign(logits.begin(), logits.end());
     x = scratch_.data();
+    if (!mask.empty()) ApplyMask(mask, scratch_);
     for (const auto& [token, bias] : params.logit_bias) {
       scratch_[static_cast<size_t>(token)] += bias;
     }
@@ -351,8 +362,9 @@ TokenId Sampler::DrawFromAll(uint64_t seed, int64_t position, Cut cut) const {
 }
 
 TokenId Sampler::Sample(std::span<const float> logits, const SamplingParams& params,
-                        const TokenCounts& counts, int64_t position) {
-  Prepare(logits, params, counts);
+                        const TokenCounts& counts, int64_t position,
+                        std::span<const uint64_t> mask) {
+  Prepare(logits, params, counts, mask);
   if (params.temperature < kGreedyBelow || params.top_k == 1) return Best().id;
   const double floor =
       params.min_p > 0 ? static_cast<double>(max_) + NaturalLog(static_cast<double>(params.min_p))

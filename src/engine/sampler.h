@@ -1,12 +1,12 @@
 // Role: picks the next token from a row of logits.
-// Order: logit bias, repetition penalty, frequency and presence penalties, temperature, top-k,
-// top-p, min-p; then argmax(logits / T + Gumbel noise), which draws from the softmax of what is
-// left. The cuts act on the tempered distribution (as OpenAI, vLLM and Transformers do), one after
-// the other; top-p counts the mass that top-k left. Temperature 0 is the argmax of the penalised
-// logits. Invariant: the noise of a token depends on (seed, absolute position, token id) only,
-// through our own logarithm in plain IEEE double operations, so text does not depend on batch,
-// chunk or restart. Thread: a Sampler is scratch memory for one thread at a time; results do not
-// depend on its past.
+// Order: the grammar's mask, logit bias, repetition penalty, frequency and presence penalties,
+// temperature, top-k, top-p, min-p; then argmax(logits / T + Gumbel noise), which draws from the
+// softmax of what is left. The cuts act on the tempered distribution (as OpenAI, vLLM and
+// Transformers do), one after the other; top-p counts the mass that top-k left. Temperature 0 is
+// the argmax of the penalised logits. Invariant: the noise of a token depends on (seed, absolute
+// position, token id) only, through our own logarithm in plain IEEE double operations, so text does
+// not depend on batch, chunk or restart. Thread: a Sampler is scratch memory for one thread at a
+// time; results do not depend on its past.
 #ifndef BALLAST_ENGINE_SAMPLER_H_
 #define BALLAST_ENGINE_SAMPLER_H_
 
@@ -46,9 +46,11 @@ class Sampler {
  public:
   /// @param logits [vocab], finite (NaN counts as -infinity).
   /// @param position absolute index of the token to choose (prompt tokens count).
+  /// @param mask bit t % 64 of word t / 64 allows token t, those beyond it are not allowed; empty
+  ///     allows all. At least one token must be allowed.
   /// Cost: O(vocab), about 0.3 ms for 152,000 tokens in the worst case that is not degenerate.
   TokenId Sample(std::span<const float> logits, const SamplingParams& params,
-                 const TokenCounts& counts, int64_t position);
+                 const TokenCounts& counts, int64_t position, std::span<const uint64_t> mask = {});
 
  private:
   struct Candidate {
@@ -66,7 +68,7 @@ class Sampler {
   }
 
   void Prepare(std::span<const float> logits, const SamplingParams& params,
-               const TokenCounts& counts);
+               const TokenCounts& counts, std::span<const uint64_t> mask);
   Candidate Best() const;
   void SelectTop(int64_t k);
   bool CutListByMass(double limit);

@@ -241,5 +241,31 @@ TEST(ValidateSamplingTest, NamesFieldValueAndLimits) {
   EXPECT_NE(message([](SamplingParams& p) { p.logit_bias = {{1, 101.0f}}; }), "");
 }
 
+TEST(SamplerTest, AMaskEqualsAVocabularyWithoutTheRest) {
+  Rng rng(9);
+  Sampler sampler;
+  for (uint64_t round = 0; round < 300; ++round) {
+    const std::vector<float> logits = RandomLogits(1000, 8, round);
+    std::vector<uint64_t> mask((1000 + 63) / 64);
+    const uint64_t kept = round % 3 == 0 ? 2 : 500;
+    for (uint64_t i = 0; i < kept; ++i) {
+      const uint64_t token = rng.Below(1000);
+      mask[token / 64] |= uint64_t{1} << (token % 64);
+    }
+    SamplingParams params =
+        Params(round % 4 == 0 ? 0.0f : 1.0f, round % 5 == 1 ? 40 : 0, round % 5 == 2 ? 0.9f : 1.0f,
+               round % 5 == 3 ? 0.1f : 0.0f, round);
+    params.logit_bias = {{7, 3.0f}};
+    // The definition: what is not allowed has no weight at all.
+    std::vector<float> masked = logits;
+    for (size_t i = 0; i < masked.size(); ++i) {
+      if ((mask[i / 64] >> (i % 64) & 1) == 0) masked[i] = -1e30f;
+    }
+    const TokenId token = sampler.Sample(logits, params, {}, 5, mask);
+    EXPECT_EQ(token, sampler.Sample(masked, params, {}, 5));
+    EXPECT_TRUE((mask[static_cast<size_t>(token) / 64] >> (token % 64) & 1) != 0);
+  }
+}
+
 }  // namespace
 }  // namespace ballast

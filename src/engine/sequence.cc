@@ -5,7 +5,8 @@
 namespace ballast {
 
 Sequence::Sequence(RequestId id, GenerationRequest request, std::shared_ptr<RequestSink> sink,
-                   const Tokenizer& tokenizer, int64_t token_limit, int64_t now_ns)
+                   const Tokenizer& tokenizer, int64_t token_limit, int64_t now_ns,
+                   const grammar::TokenTrie* trie)
     : submitted_ns(now_ns),
       id_(id),
       request_(std::move(request)),
@@ -16,7 +17,9 @@ Sequence::Sequence(RequestId id, GenerationRequest request, std::shared_ptr<Requ
       prompt_tokens_(static_cast<int64_t>(tokens_.size())),
       counts_needed_(NeedsTokenCounts(request_.sampling)),
       detokenizer_(tokenizer),
-      stop_(request_.stop) {
+      stop_(request_.stop),
+      trie_(trie) {
+  if (request_.grammar != nullptr) matcher_.emplace(request_.grammar);
   if (request_.deadline_ms > 0) deadline_ns = now_ns + request_.deadline_ms * 1'000'000;
   if (counts_needed_) {
     for (const TokenId token : tokens_) counts_.AddPrompt(token);
@@ -27,6 +30,11 @@ Sequence::Accepted Sequence::Accept(TokenId token) {
   Accepted result;
   tokens_.push_back(token);
   if (counts_needed_) counts_.AddOutput(token);
+  if (matcher_ && !matcher_->AcceptToken(*trie_, token)) {
+    result.emit = false;
+    result.misfit = true;
+    return result;
+  }
   if (!request_.ignore_eos && tokenizer_->IsEndOfGeneration(token)) {
     result.emit = false;
     result.finished = FinishReason::kStop;
@@ -37,6 +45,8 @@ Sequence::Accepted Sequence::Accept(TokenId token) {
   if (piece.matched != nullptr) {
     matched_stop_ = *piece.matched;
     result.finished = FinishReason::kStop;
+  } else if (matcher_ && matcher_->IsExhausted()) {
+    result.finished = FinishReason::kStop;  // only an end token could follow
   } else if (length() >= token_limit_) {
     result.finished = FinishReason::kLength;
   }

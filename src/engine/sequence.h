@@ -13,6 +13,8 @@
 #include "engine/sampler.h"
 #include "engine/stop_matcher.h"
 #include "kv/kv_cache.h"
+#include "text/grammar/matcher.h"
+#include "text/grammar/token_trie.h"
 #include "text/tokenizer.h"
 
 namespace ballast {
@@ -21,8 +23,10 @@ class Sequence {
  public:
   /// @param token_limit prompt and output together may not exceed it (> prompt).
   /// @param now_ns when it was submitted.
+  /// @param trie the tokenizer's; null unless the request has a grammar.
   Sequence(RequestId id, GenerationRequest request, std::shared_ptr<RequestSink> sink,
-           const Tokenizer& tokenizer, int64_t token_limit, int64_t now_ns);
+           const Tokenizer& tokenizer, int64_t token_limit, int64_t now_ns,
+           const grammar::TokenTrie* trie = nullptr);
 
   RequestId id() const { return id_; }
   const GenerationRequest& request() const { return request_; }
@@ -35,6 +39,10 @@ class Sequence {
   int64_t generated() const { return length() - prompt_tokens_; }
   const TokenCounts& counts() const { return counts_; }
 
+  /// Where the output stands in the request's grammar; null without one. Survives preemption, as
+  /// the generated tokens do.
+  grammar::Matcher* matcher() { return matcher_ ? &*matcher_ : nullptr; }
+
   /// Exactly one token is missing its KV and its logits are wanted next.
   bool decoding() const { return computed == length() - 1 && generated() > 0; }
 
@@ -43,6 +51,7 @@ class Sequence {
     std::string text;                      // to emit
     bool emit = true;                      // false: an end token, which has no text
     std::optional<FinishReason> finished;  // set when the sequence ends here
+    bool misfit = false;                   // the grammar does not take the token (a broken model)
   };
   /// Appends a sampled token. Cost: O(bytes of the token · stop strings).
   Accepted Accept(TokenId token);
@@ -76,6 +85,8 @@ class Sequence {
   StreamingDetokenizer detokenizer_;
   StopMatcher stop_;
   std::string matched_stop_;
+  const grammar::TokenTrie* trie_;
+  std::optional<grammar::Matcher> matcher_;
 };
 
 }  // namespace ballast

@@ -1,0 +1,153 @@
+#include "text/tools/output_grammar.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace ballast {
+
+namespace {
+
+using grammar::GrammarBuilder;
+using Part = GrammarBuilder::Part;
+using Kind = ResponseFormat::Kind;
+
+Error Within(const std::string& path, Error error) {
+  error.message = path + ": " + error.message;
+  return error;
+}
+
+class Composer {
+ public:
+  explicit Composer(const OutputRules& rules) : rules_(rules), format_(*rules.tool_format) {}
+
+  Result<grammar::GrammarPtr> Run() {
+    ASSIGN_OR_RETURN(Part root, Reply());
+    if (rules_.thinking) {
+      ASSIGN_OR_RETURN(const Part gap, builder_.Regex("\\n{0,2}"));
+      root = builder_.Sequence({gap, root});
+      ASSIGN_OR_RETURN(root, builder_.TextWithTriggers({{"</think>", -1, root}}, 1));
+    }
+    return builder_.Build(root);
+  }
+
+ private:
+  Result<Part> Reply() {
+    if (rules_.use == ToolUse::kNone) return Format();
+    ASSIGN_OR_RETURN(const Part call, AnyCall());
+    ASSIGN_OR_RETURN(const Part block, RestOfBlock(call));
+    if (rules_.use == ToolUse::kAuto && rules_.format.kind == Kind::kText) return FreeText(block);
+    ASSIGN_OR_RETURN(const Part calls, OnlyCalls(block));
+    if (rules_.use == ToolUse::kRequired) return calls;
+    ASSIGN_OR_RETURN(const Part format, Format());
+    return builder_.Choice({calls, format});
+  }
+
+  Result<Part> Format() {
+    const ResponseFormat& format = rules_.format;
+    Result<Part> part = 0;
+    if (format.kind == Kind::kJsonSchema) {
+      part = builder_.JsonSchema(format.schema);
+    } else if (format.kind == Kind::kJsonObject) {
+      part = builder_.JsonObject();
+    } else if (format.kind == Kind::kRegex) {
+      part = builder_.Regex(format.pattern);
+    } else {
+      std::vector<Part> parts;
+      for (const std::string& choice : format.choices) {
+        ASSIGN_OR_RETURN(parts.emplace_back(), builder_.Literal(choice));
+      }
+      return builder_.Choice(std::move(parts));
+    }
+    if (!part) return Within(format.path, part.error());
+    return part;
+  }
+
+  /// One of the tools, from its name to the end of its JSON.
+  Result<Part> AnyCall() {
+    std::vector<Part> calls;
+    for (size_t i = 0; i < rules_.tools.size(); ++i) {
+      const ToolSpec& tool = rules_.tools[i];
+      ASSIGN_OR_RETURN(const Part head,
+                       builder_.Literal(tool.name + std::string(format_.before_arguments)));
+      Result<Part> arguments = builder_.JsonSchema(tool.parameters);
+      if (!arguments) {
+        return Within(fmt::format("the parameters of the tool {:?}", tool.name), arguments.error());
+      }
+      ASSIGN_OR_RETURN(const Part tail, builder_.Literal(format_.after_arguments));
+      calls.push_back(builder_.Sequence({head, *arguments, tail}));
+    }
+    return builder_.Choice(std::move(calls));
+  }
+
+  bool many() const { return rules_.parallel && format_.parallel; }
+
+  /// `part`, then up to `times` − 1 more of them with `separator` before each.
+  Result<Part> Repeat(Part part, std::string_view separator, int times) {
+    Part rest = builder_.Sequence({});
+    ASSIGN_OR_RETURN(const Part between, builder_.Literal(separator));
+    for (int i = 1; i < times; ++i) {
+      const Part more = builder_.Sequence({between, part, rest});
+      rest = builder_.Choice({builder_.Sequence({}), more});
+    }
+    return builder_.Sequence({part, rest});
+  }
+
+  /// What follows the opening of a block.
+  Result<Part> RestOfBlock(Part call) {
+    ASSIGN_OR_RETURN(const Part open, builder_.Literal(format_.block_open));
+    ASSIGN_OR_RETURN(const Part name, builder_.Literal(format_.before_name));
+    ASSIGN_OR_RETURN(const Part close, builder_.Literal(format_.closing));
+    Part calls = builder_.Sequence({name, call});
+    if (many() && !format_.separator.empty()) {
+      ASSIGN_OR_RETURN(calls, Repeat(calls, format_.separator, kMaxParallelCalls));
+    }
+    return builder_.Sequence({open, calls, close});
+  }
+
+  Result<Part> OnlyCalls(Part block) {
+    ASSIGN_OR_RETURN(const Part opening, builder_.Literal(format_.opening));
+    const Part whole = builder_.Sequence({opening, block});
+    const bool blocks = many() && format_.separator.empty();
+    return Repeat(whole, format_.block_separator, blocks ? kMaxParallelCalls : 1);
+  }
+
+  Result<Part> FreeText(Part block) {
+    std::vector<GrammarBuilder::Trigger> triggers{{std::string(format_.opening), -1, block}};
+    if (rules_.control_opening) {
+      ASSIGN_OR_RETURN(const Part opening, builder_.Literal(format_.opening));
+      triggers.push_back({"", *rules_.control_opening, builder_.Sequence({opening, block})});
+    }
+    const bool blocks = many() && format_.separator.empty();
+    return builder_.TextWithTriggers(triggers, blocks ? kMaxParallelCalls : 1);
+  }
+
+  const OutputRules& rules_;
+  const ToolFormat& format_;
+  GrammarBuilder builder_;
+};
+
+}  // namespace
+
+std::string OutputKey(const OutputRules& rules) {
+  Json key = Json::array();
+  key.push_back(static_cast<int>(rules.format.kind));
+  key.push_back(rules.format.schema);
+  key.push_back(rules.format.pattern);
+  key.push_back(rules.format.choices);
+  key.push_back(static_cast<int>(rules.use));
+  key.push_back(rules.parallel);
+  key.push_back(rules.thinking);
+  key.push_back(std::string(rules.tool_format->name));
+  for (const ToolSpec& tool : rules.tools) {
+    key.push_back(tool.name);
+    key.push_back(tool.parameters);
+  }
+  return DumpJson(key);
+}
+
+Result<grammar::GrammarPtr> CompileOutput(const OutputRules& rules) {
+  return Composer(rules).Run();
+}
+
+}  // namespace ballast
