@@ -17,9 +17,6 @@ bool IsNone(const Json& v) {
   const auto& text = v.get_ref<const std::string&>();
   return text == "none" || text == "auto";  // both mean nothing without tools
 }
-bool IsTextFormat(const Json& v) {
-  return v.is_object() && v.size() == 1 && v.contains("type") && IsText(v["type"]);
-}
 bool IsTextOnly(const Json& v) { return v.is_array() && v.size() == 1 && IsText(v[0]); }
 
 constexpr FieldKind kActs = FieldKind::kActs;
@@ -49,6 +46,17 @@ constexpr FieldRule kRules[] = {
     {"ignore_eos", kGeneration, kActs, nullptr, ""},
     {"logprobs", kGeneration, kActs, nullptr, ""},
     {"top_logprobs", kChat, kActs, nullptr, ""},
+    {"n", kGeneration, kActs, nullptr, ""},
+    {"response_format", kGeneration, kActs, nullptr, ""},
+    {"json_schema", kGeneration, kActs, nullptr, ""},
+    {"guided_json", kGeneration, kActs, nullptr, ""},
+    {"guided_regex", kGeneration, kActs, nullptr, ""},
+    {"guided_choice", kGeneration, kActs, nullptr, ""},
+    {"tools", kChat, kActs, nullptr, ""},
+    {"tool_choice", kChat, kActs, nullptr, ""},
+    {"parallel_tool_calls", kChat, kActs, nullptr, ""},
+    {"continue_final_message", kChat, kActs, nullptr, ""},
+    {"add_generation_prompt", kChat, kActs, nullptr, ""},
     {"chat_template_kwargs", kChat, kActs, nullptr, ""},
     {"content", kTokenize, kActs, nullptr, ""},
     {"add_special", kTokenize, kActs, nullptr, ""},
@@ -58,25 +66,19 @@ constexpr FieldRule kRules[] = {
     {"user", kGeneration, kNoEffect, nullptr, ""},
     {"metadata", kGeneration, kNoEffect, nullptr, ""},
     {"service_tier", kGeneration, kNoEffect, nullptr, ""},
-    {"parallel_tool_calls", kChat, kNoEffect, nullptr, ""},
     {"prediction", kChat, kNoEffect, nullptr, ""},
     {"prompt_cache_key", kGeneration, kNoEffect, nullptr, ""},
     {"prompt_cache_retention", kGeneration, kNoEffect, nullptr, ""},
     {"safety_identifier", kGeneration, kNoEffect, nullptr, ""},
 
-    {"n", kGeneration, kRefused, IsOne, "the limit is 1 choice for each prompt"},
     {"best_of", kCompletions, kRefused, IsOne, "the limit is 1"},
     {"store", kGeneration, kRefused, IsFalse, "replies are not stored"},
     {"echo", kCompletions, kRefused, IsFalse, "the prompt is never repeated in the reply"},
     {"suffix", kCompletions, kRefused, IsEmptyString, "insertion is not supported"},
-    {"tools", kChat, kRefused, IsEmptyArray, "tool calls are not supported yet"},
-    {"tool_choice", kChat, kRefused, IsNone, "tool calls are not supported yet"},
-    {"functions", kChat, kRefused, IsEmptyArray, "tool calls are not supported yet"},
-    {"function_call", kChat, kRefused, IsNone, "tool calls are not supported yet"},
-    {"response_format", kGeneration, kRefused, IsTextFormat,
-     "only {\"type\": \"text\"} is supported yet"},
-    {"grammar", kGeneration, kRefused, IsEmptyString, "constrained output is not supported yet"},
-    {"json_schema", kGeneration, kRefused, nullptr, "constrained output is not supported yet"},
+    {"functions", kChat, kRefused, IsEmptyArray, "use \"tools\""},
+    {"function_call", kChat, kRefused, IsNone, "use \"tool_choice\""},
+    {"grammar", kGeneration, kRefused, IsEmptyString,
+     "use \"response_format\" with a JSON schema or a regex"},
     {"modalities", kChat, kRefused, IsTextOnly, "only [\"text\"] is supported"},
     {"audio", kChat, kRefused, nullptr, "only text is supported"},
     {"web_search_options", kChat, kRefused, nullptr, "the server searches nothing"},

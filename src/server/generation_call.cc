@@ -1,6 +1,10 @@
 #include "server/generation_call.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "base/rng.h"
+#include "server/request_id.h"
 
 namespace ballast {
 
@@ -44,9 +48,13 @@ class GenerationCall::Sink final : public RequestSink {
 };
 
 GenerationCall::GenerationCall(Setup setup)
-    : setup_(std::move(setup)), choices_(setup_.prompts.size()) {
+    : setup_(std::move(setup)),
+      choices_(setup_.prompts.size() * static_cast<size_t>(setup_.body.n)) {
   for (size_t i = 0; i < choices_.size(); ++i) {
-    choices_[i].prompt_total = static_cast<int64_t>(setup_.prompts[i].size());
+    choices_[i].prompt_total = static_cast<int64_t>(PromptOf(i).size());
+    if (setup_.body.endpoint == kChat) {
+      choices_[i].parser.emplace(setup_.tool_format, setup_.thinking);
+    }
   }
 }
 
@@ -61,7 +69,10 @@ void GenerationCall::Start() {
   });
   for (size_t i = 0; i < choices_.size(); ++i) {
     GenerationRequest request = setup_.body.generation;
-    request.prompt = setup_.prompts[i];
+    request.prompt = PromptOf(i);
+    // The first choice is what the request alone would get; the others have seeds of their own.
+    const uint64_t variant = i % static_cast<size_t>(setup_.body.n);
+    if (variant > 0) request.sampling.seed = CounterHash(request.sampling.seed, variant, 0);
     request.echo_progress = setup_.body.stream;
     const Result<RequestId> id =
         setup_.engine->Submit(std::move(request), std::make_shared<Sink>(shared_from_this(), i));
@@ -157,6 +168,7 @@ void GenerationCall::WriteChoice(size_t index, const Json& delta, const Json& lo
   chunk["choices"] = Json::array({std::move(choice)});
   if (setup_.body.include_usage) chunk["usage"] = nullptr;
   const bool last_chunk = !finish.is_null() && !setup_.body.include_usage;
+  if (!finish.is_null() && !setup_.warnings.empty()) chunk["warnings"] = setup_.warnings;
   if (last_chunk) {
     chunk["timings"] = TimingsJson(choices_[index].usage, choices_[index].timings);
   }
@@ -210,15 +222,69 @@ void GenerationCall::OnTokens(size_t index, TokenEvent event) {
       AppendCompletionLogprobs(event, choice.text_offset, target);
     }
   }
-  if (!setup_.body.stream) {
-    choice.text += event.text;
+  if (setup_.body.stream) EnsureStreaming();
+  TakeText(index, event.text, /*last=*/false, std::move(logprobs));
+}
+
+void GenerationCall::TakeText(size_t index, std::string_view text, bool last, Json logprobs) {
+  Choice& choice = choices_[index];
+  const bool stream = setup_.body.stream;
+  if (!choice.parser) {
+    if (!stream) choice.text += text;
+    if (stream && (!text.empty() || !logprobs.is_null()))
+      WriteChoice(index, text, logprobs, nullptr);
     return;
   }
-  EnsureStreaming();
-  if (event.text.empty() && logprobs.is_null()) return;
-  Json delta = event.text;
-  if (chat) delta = Json{{"content", event.text}};
-  WriteChoice(index, delta, logprobs, nullptr);
+  ReplyPieces pieces;
+  choice.parser->Push(text, &pieces);
+  if (last) choice.parser->Finish(&pieces);
+  // Log probabilities belong to tokens, not to pieces: they go with the first, or alone.
+  if (stream && pieces.empty() && !logprobs.is_null()) {
+    pieces.push_back({ReplyPiece::Kind::kContent, ""});
+  }
+  for (const ReplyPiece& piece : pieces) {
+    const Json delta = TakePiece(choice, piece);
+    if (stream) WriteChoice(index, delta, std::exchange(logprobs, nullptr), nullptr);
+  }
+}
+
+Json GenerationCall::TakePiece(Choice& choice, const ReplyPiece& piece) const {
+  const bool whole = !setup_.body.stream;
+  switch (piece.kind) {
+    case ReplyPiece::Kind::kContent:
+      if (whole) choice.text += piece.text;
+      return Json{{"content", piece.text}};
+    case ReplyPiece::Kind::kReasoning:
+      if (whole) choice.reasoning += piece.text;
+      return Json{{"reasoning_content", piece.text}};
+    case ReplyPiece::Kind::kCall: {
+      Json call;
+      call["id"] = RandomId("call_");
+      call["type"] = "function";
+      call["function"] = Json{{"name", piece.text}, {"arguments", ""}};
+      choice.tool_calls.push_back(call);
+      Json first;
+      first["index"] = choice.tool_calls.size() - 1;
+      first.update(call);
+      return Json{{"tool_calls", Json::array({std::move(first)})}};
+    }
+    case ReplyPiece::Kind::kArguments: {
+      if (whole) {
+        Json& arguments = choice.tool_calls.back()["function"]["arguments"];
+        arguments.get_ref<std::string&>() += piece.text;
+      }
+      Json more;
+      more["index"] = choice.tool_calls.size() - 1;
+      more["function"] = Json{{"arguments", piece.text}};
+      return Json{{"tool_calls", Json::array({std::move(more)})}};
+    }
+  }
+  return Json::object();
+}
+
+std::string_view GenerationCall::Ending(const Choice& choice) const {
+  const bool called = choice.reason == FinishReason::kStop && !choice.tool_calls.empty();
+  return called ? "tool_calls" : FinishReasonName(choice.reason);
 }
 
 void GenerationCall::OnFinish(size_t index, FinishEvent event) {
@@ -235,16 +301,11 @@ void GenerationCall::OnFinish(size_t index, FinishEvent event) {
       Fail(EndedEarly(event.reason));
       cancel = Unfinished();
     } else {
-      const bool chat = setup_.body.endpoint == kChat;
+      if (setup_.body.stream) EnsureStreaming();
+      TakeText(index, event.text, /*last=*/true, nullptr);
       if (setup_.body.stream) {
-        EnsureStreaming();
-        if (chat && !event.text.empty()) {
-          WriteChoice(index, Json{{"content", event.text}}, nullptr, nullptr);
-        }
-        const Json delta = chat ? Json::object() : Json(event.text);
-        WriteChoice(index, delta, nullptr, FinishReasonName(event.reason));
-      } else {
-        choice.text += event.text;
+        const Json delta = choice.parser ? Json::object() : Json("");
+        WriteChoice(index, delta, nullptr, Ending(choice));
       }
       const bool all = std::all_of(choices_.begin(), choices_.end(),
                                    [](const Choice& other) { return other.finished; });
@@ -305,10 +366,12 @@ void GenerationCall::Observe() const {
 
 Usage GenerationCall::TotalUsage() const {
   Usage total;
-  for (const Choice& choice : choices_) {
-    total.prompt_tokens += choice.usage.prompt_tokens;
-    total.cached_tokens += choice.usage.cached_tokens;
-    total.completion_tokens += choice.usage.completion_tokens;
+  for (size_t i = 0; i < choices_.size(); ++i) {
+    const Usage& usage = choices_[i].usage;
+    total.completion_tokens += usage.completion_tokens;
+    if (i % static_cast<size_t>(setup_.body.n) != 0) continue;  // the same prompt again
+    total.prompt_tokens += usage.prompt_tokens;
+    total.cached_tokens += usage.cached_tokens;
   }
   return total;
 }
@@ -330,12 +393,17 @@ Json GenerationCall::ChoiceJson(size_t index) const {
   Json json;
   json["index"] = index;
   if (setup_.body.endpoint == kChat) {
-    json["message"] = Json{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
+    const bool silent = choice.text.empty() && !choice.tool_calls.empty();
+    Json message = Json{{"role", "assistant"}, {"content", nullptr}, {"refusal", nullptr}};
+    if (!silent) message["content"] = choice.text;
+    if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
+    if (!choice.tool_calls.empty()) message["tool_calls"] = choice.tool_calls;
+    json["message"] = std::move(message);
   } else {
     json["text"] = choice.text;
   }
   json["logprobs"] = choice.logprobs;
-  json["finish_reason"] = FinishReasonName(choice.reason);
+  json["finish_reason"] = Ending(choice);
   return json;
 }
 
@@ -345,6 +413,7 @@ void GenerationCall::SendWhole() {
   for (size_t i = 0; i < choices_.size(); ++i) json["choices"].push_back(ChoiceJson(i));
   json["usage"] = UsageJson(TotalUsage());
   json["timings"] = TimingsJson(TotalUsage(), TotalTimings());
+  if (!setup_.warnings.empty()) json["warnings"] = setup_.warnings;
   HttpResponse response;
   response.body = DumpJson(json);
   response.headers = setup_.headers;

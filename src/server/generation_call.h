@@ -9,6 +9,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "server/metrics.h"
 #include "server/parse_request.h"
 #include "server/reply_json.h"
+#include "text/tools/call_parser.h"
 
 namespace ballast {
 
@@ -32,6 +34,9 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
     ReplyHeader reply;
     GenerationBody body;
     std::vector<std::vector<TokenId>> prompts;
+    const ToolFormat* tool_format = nullptr;  // of calls in the reply; null: there are none
+    bool thinking = false;                    // the prompt has opened <think>
+    std::vector<std::string> warnings;
   };
 
   /// Submits everything and returns; the reply follows through the exchange.
@@ -48,7 +53,10 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
     bool submitted = false;
     bool finished = false;
     FinishReason reason = FinishReason::kStop;
+    std::optional<ReplyParser> parser;  // chats
     std::string text;
+    std::string reasoning;
+    Json tool_calls = Json::array();
     Json logprobs;
     int64_t text_offset = 0;
     bool first_token_seen = false;
@@ -59,6 +67,9 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
   };
 
   void Start();
+  const std::vector<TokenId>& PromptOf(size_t choice) const {
+    return setup_.prompts[choice / static_cast<size_t>(setup_.body.n)];
+  }
   void ClientLeft();
   void Tick();
   void OnProgress(size_t index, int64_t done, int64_t total);
@@ -69,6 +80,10 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
   // Under mutex_:
   void EnsureStreaming();
   void WriteData(const Json& json);
+  void TakeText(size_t index, std::string_view text, bool last, Json logprobs);
+  /// A piece as a delta of the stream; the whole reply's parts grow as well.
+  Json TakePiece(Choice& choice, const ReplyPiece& piece) const;
+  std::string_view Ending(const Choice& choice) const;
   void WriteChoice(size_t index, const Json& delta, const Json& logprobs, const Json& finish);
   void Fail(const ApiError& error);
   void Complete();

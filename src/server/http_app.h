@@ -13,6 +13,7 @@
 #include "http/server.h"
 #include "server/api_error.h"
 #include "server/fields.h"
+#include "server/grammar_service.h"
 #include "server/metrics.h"
 #include "server/server.h"
 
@@ -78,6 +79,7 @@ class HttpApp final : public HttpHandler {
   const ServerOptions& options_;
   EngineClient& engine_;
   const bool on_loopback_;
+  GrammarService grammars_;
   const std::shared_ptr<ServerMetrics> metrics_ = std::make_shared<ServerMetrics>();
   std::atomic<const HttpServer*> http_{nullptr};
   std::atomic<bool> draining_{false};

@@ -69,6 +69,12 @@ void AddEngine(Families& out, const EngineStats& s) {
   Counter(out, "ballast_steps_total", "Engine steps.", s.steps_total);
   Counter(out, "ballast_congested_joins_total",
           "Parallel regions whose workers waited for a busy core.", s.congested_joins_total);
+  Counter(out, "ballast_grammar_masks_total", "Token masks made for constrained output.",
+          s.grammar_masks_total);
+  Gauge(out, "ballast_grammar_mask_seconds_total", "Spent making masks, beside the model's step.",
+        s.grammar_mask_ms_total / 1e3);
+  Gauge(out, "ballast_grammar_wait_seconds_total", "That steps waited for masks.",
+        s.grammar_wait_ms_total / 1e3);
   Gauge(out, "ballast_last_step_seconds", "Duration of the latest step.", s.last_step_ms / 1e3);
   Gauge(out, "ballast_decode_tokens_per_second", "Over the last second of decoding.",
         s.decode_tokens_per_s);

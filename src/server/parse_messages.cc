@@ -59,6 +59,40 @@ ApiResult<std::string> ReadContent(const Json& content, const std::string& path)
   return joined;
 }
 
+// One call of the history, with its arguments as the object that templates expect.
+ApiResult<Json> ReadToolCall(const Json& call, const std::string& path) {
+  const Json* function = call.is_object() ? FindMember(call, "function") : nullptr;
+  const Json* name =
+      function != nullptr && function->is_object() ? FindMember(*function, "name") : nullptr;
+  if (name == nullptr || !name->is_string()) {
+    return FieldError(path, "invalid_type", "{} must hold a \"function\" with a \"name\"", path);
+  }
+  const std::string inside = path + ".function.arguments";
+  Json arguments = Json::object();
+  if (const Json* given = FindMember(*function, "arguments")) {
+    if (given->is_object()) {
+      arguments = *given;
+    } else if (given->is_string()) {
+      const auto& text = given->get_ref<const std::string&>();
+      const bool blank = text.find_first_not_of(" \n\r\t") == std::string::npos;
+      auto parsed = ParseJson(blank ? "{}" : text, kMaxJsonDepth, kMaxObjectMembers);
+      if (!parsed || !parsed->is_object()) {
+        return FieldError(inside, "invalid_value", "{} is {}, which is not a JSON object", inside,
+                          ShowJson(*given));
+      }
+      arguments = *std::move(parsed);
+    } else {
+      return FieldError(inside, "invalid_type", "{} must be a string of JSON, not {}", inside,
+                        ShowJson(*given));
+    }
+  }
+  Json out;
+  if (const Json* id = FindMember(call, "id"); id != nullptr && id->is_string()) out["id"] = *id;
+  out["type"] = "function";
+  out["function"] = Json{{"name", *name}, {"arguments", std::move(arguments)}};
+  return out;
+}
+
 // Members beside role and content. Clients send an assistant's reply back as they got it, so empty
 // values of its other members are dropped.
 ApiStatus ReadOther(const std::string& role, const std::string& name, const Json& value,
@@ -81,7 +115,11 @@ ApiStatus ReadOther(const std::string& role, const std::string& name, const Json
       return FieldError(member, "invalid_type", "{} must be an array, not {}", member,
                         ShowJson(value));
     }
-    out[name] = value;
+    out[name] = Json::array();
+    for (size_t i = 0; i < value.size(); ++i) {
+      ASSIGN_OR_RETURN(Json call, ReadToolCall(value[i], fmt::format("{}[{}]", member, i)));
+      out[name].push_back(std::move(call));
+    }
     return {};
   }
   const bool known = assistant && (name == "refusal" || name == "audio" || name == "function_call");

@@ -9,8 +9,8 @@
 namespace ballast {
 
 /// The checked messages of `body`, ready for a chat template: "developer" becomes "system", text
-/// parts become one string (joined by a line end), nulls disappear. Errors: 400 with a path such as
-/// "messages[2].content[0].type" as `param`.
+/// parts become one string (joined by a line end), the arguments of tool calls become objects,
+/// nulls disappear. Errors: 400 with a path such as "messages[2].content[0].type" as `param`.
 ApiResult<Json> ParseMessages(const Json& body);
 
 }  // namespace ballast

@@ -182,6 +182,37 @@ ApiStatus ReadLogprobs(const Json& body, GenerationBody& out) {
   return {};
 }
 
+// A trailing assistant message is a prefilled turn, unless the request says otherwise.
+ApiStatus ReadContinuation(const Json& body, GenerationBody& out) {
+  const Json& last = out.messages.back();
+  const bool prefilled = last["role"] == "assistant" && !last.contains("tool_calls");
+  const Json* wish = FindMember(body, "continue_final_message");
+  RETURN_IF_ERROR(ReadBool(body, "add_generation_prompt", out.add_generation_prompt));
+  out.continue_final_message = prefilled && FindMember(body, "add_generation_prompt") == nullptr;
+  RETURN_IF_ERROR(ReadBool(body, "continue_final_message", out.continue_final_message));
+  if (!out.continue_final_message) return {};
+  if (!prefilled) {
+    return FieldError("continue_final_message", "invalid_value",
+                      "continue_final_message needs a last message of the assistant's without "
+                      "tool calls");
+  }
+  if (wish != nullptr && FindMember(body, "add_generation_prompt") && out.add_generation_prompt) {
+    return FieldError("continue_final_message", "invalid_value",
+                      "continue_final_message and add_generation_prompt exclude each other");
+  }
+  if (out.format.kind == ResponseFormat::Kind::kText) return {};
+  return FieldError(wish != nullptr ? "continue_final_message" : "messages", "invalid_value",
+                    "a reply that {} constrains cannot continue a message that has begun",
+                    out.format.path);
+}
+
+ApiStatus CheckConstraint(const GenerationBody& body) {
+  const bool constrained = body.format.kind != ResponseFormat::Kind::kText;
+  if (!body.generation.ignore_eos || (!constrained && body.tools.use == ToolUse::kNone)) return {};
+  return FieldError("ignore_eos", "invalid_value", "ignore_eos does not go together with {}",
+                    constrained ? body.format.path : "tools");
+}
+
 ApiStatus ReadPrompts(const Json& body, const ModelLimits& limits, GenerationBody& out) {
   const Json* value = FindMember(body, "prompt");
   if (value == nullptr) {
@@ -232,10 +263,15 @@ ApiResult<GenerationBody> ParseGeneration(std::string_view body, Endpoints endpo
   RETURN_IF_ERROR(ReadStop(json, out.generation.stop));
   RETURN_IF_ERROR(ReadBool(json, "ignore_eos", out.generation.ignore_eos));
   RETURN_IF_ERROR(ReadLogprobs(json, out));
+  RETURN_IF_ERROR(ReadInt(json, "n", 1, kMaxChoices, out.n));
+  ASSIGN_OR_RETURN(out.format, ParseResponseFormat(json));
   if (endpoint == kCompletions) {
     RETURN_IF_ERROR(ReadPrompts(json, limits, out));
+    RETURN_IF_ERROR(CheckConstraint(out));
     return out;
   }
+  ASSIGN_OR_RETURN(out.tools, ParseTools(json));
+  RETURN_IF_ERROR(CheckConstraint(out));
   ASSIGN_OR_RETURN(out.messages, ParseMessages(json));
   if (const Json* kwargs = FindMember(json, "chat_template_kwargs")) {
     if (!kwargs->is_object()) {
@@ -244,6 +280,7 @@ ApiResult<GenerationBody> ParseGeneration(std::string_view body, Endpoints endpo
     }
     out.template_kwargs = *kwargs;
   }
+  RETURN_IF_ERROR(ReadContinuation(json, out));
   return out;
 }
 

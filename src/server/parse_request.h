@@ -14,10 +14,12 @@
 #include "engine/client.h"
 #include "server/api_error.h"
 #include "server/fields.h"
+#include "server/parse_output.h"
 
 namespace ballast {
 
 inline constexpr size_t kMaxPrompts = 8;
+inline constexpr int64_t kMaxChoices = 16;  // of one prompt
 inline constexpr size_t kMaxStops = 16;
 inline constexpr size_t kMaxStopBytes = 1024;
 inline constexpr size_t kMaxLogitBias = 1024;
@@ -39,7 +41,12 @@ struct GenerationBody {
   std::string model;  // empty: not given
   bool stream = false;
   bool include_usage = false;
-  Json messages = Json::array();          // chat: role, content (a string), other text fields
+  int64_t n = 1;                  // choices of each prompt
+  Json messages = Json::array();  // chat: role, content (a string), tool calls, …
+  ToolSettings tools;             // chat
+  ResponseFormat format;
+  bool add_generation_prompt = true;      // chat
+  bool continue_final_message = false;    // chat: the reply goes on where the last message ends
   Json template_kwargs = Json::object();  // chat
   std::vector<PromptInput> prompts;       // completions
   GenerationRequest generation;           // all but the prompt

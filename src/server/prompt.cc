@@ -4,6 +4,7 @@
 
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
+#include "text/tools/inject.h"
 
 namespace ballast {
 
@@ -20,7 +21,15 @@ void EnsureBos(const Tokenizer& tokenizer, std::vector<TokenId>& tokens) {
   tokens.insert(tokens.begin(), *tokenizer.bos());
 }
 
-ApiResult<std::vector<TokenId>> ChatPrompt(const GenerationBody& body, const EngineClient& engine) {
+bool OpensThinking(const std::vector<TextSpan>& spans) {
+  if (spans.empty() || !spans.back().trusted) return false;
+  std::string_view text = spans.back().text;
+  const size_t end = text.find_last_not_of(" \n");
+  return end != std::string_view::npos && text.substr(0, end + 1).ends_with("<think>");
+}
+
+ApiResult<std::vector<TokenId>> ChatPrompt(const GenerationBody& body, const OutputPlan& plan,
+                                           const EngineClient& engine, bool* thinking) {
   const ChatTemplate* chat_template = engine.chat_template();
   if (chat_template == nullptr) {
     return FieldError("messages", "no_chat_template",
@@ -29,7 +38,19 @@ ApiResult<std::vector<TokenId>> ChatPrompt(const GenerationBody& body, const Eng
                       engine.info().model_id);
   }
   const Tokenizer& tokenizer = engine.tokenizer();
-  auto spans = chat_template->Render(body.messages, Json(nullptr), /*add_generation_prompt=*/true,
+  Json messages = body.messages;
+  Json tools = plan.show_tools ? body.tools.tools : Json(nullptr);
+  std::string begun;
+  if (body.continue_final_message) {
+    begun = messages.back()["content"].get<std::string>();
+    messages.erase(messages.size() - 1);
+  }
+  if (!chat_template->UsesTools() && plan.tool_format != nullptr) {
+    messages = InjectTools(*plan.tool_format, messages, plan.show_tools ? tools : Json::array());
+    tools = nullptr;
+  }
+  auto spans = chat_template->Render(messages, tools,
+                                     body.add_generation_prompt || body.continue_final_message,
                                      body.template_kwargs, SpecialText(tokenizer, tokenizer.bos()),
                                      SpecialText(tokenizer, tokenizer.eos()));
   if (!spans) {
@@ -41,6 +62,8 @@ ApiResult<std::vector<TokenId>> ChatPrompt(const GenerationBody& body, const Eng
     error.type = "invalid_request_error";
     return error;
   }
+  *thinking = begun.empty() && OpensThinking(*spans);
+  if (!begun.empty()) spans->push_back({begun, /*trusted=*/false});
   std::vector<TokenId> tokens = tokenizer.EncodeSpans(*spans);
   EnsureBos(tokenizer, tokens);
   return tokens;
@@ -48,11 +71,12 @@ ApiResult<std::vector<TokenId>> ChatPrompt(const GenerationBody& body, const Eng
 
 }  // namespace
 
-ApiResult<std::vector<std::vector<TokenId>>> BuildPrompts(const GenerationBody& body,
-                                                          const EngineClient& engine) {
-  std::vector<std::vector<TokenId>> prompts;
+ApiResult<BuiltPrompts> BuildPrompts(const GenerationBody& body, const OutputPlan& plan,
+                                     const EngineClient& engine) {
+  BuiltPrompts built;
+  std::vector<std::vector<TokenId>>& prompts = built.prompts;
   if (body.endpoint == kChat) {
-    ASSIGN_OR_RETURN(auto tokens, ChatPrompt(body, engine));
+    ASSIGN_OR_RETURN(auto tokens, ChatPrompt(body, plan, engine, &built.thinking));
     prompts.push_back(std::move(tokens));
   }
   for (const PromptInput& input : body.prompts) {
@@ -68,7 +92,7 @@ ApiResult<std::vector<std::vector<TokenId>>> BuildPrompts(const GenerationBody& 
     return FieldError(body.endpoint == kChat ? "messages" : "prompt", "empty_prompt",
                       "the prompt has no tokens; it needs at least 1");
   }
-  return prompts;
+  return built;
 }
 
 }  // namespace ballast

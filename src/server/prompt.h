@@ -8,14 +8,20 @@
 #include "base/ids.h"
 #include "engine/client.h"
 #include "server/api_error.h"
+#include "server/output_plan.h"
 #include "server/parse_request.h"
 
 namespace ballast {
 
+struct BuiltPrompts {
+  std::vector<std::vector<TokenId>> prompts;
+  bool thinking = false;  ///< the template has opened <think>
+};
+
 /// One token list for a chat, one a prompt for completions. Errors: 400 when the model has no chat
 /// template, the template refuses the messages, or a prompt is empty.
-ApiResult<std::vector<std::vector<TokenId>>> BuildPrompts(const GenerationBody& body,
-                                                          const EngineClient& engine);
+ApiResult<BuiltPrompts> BuildPrompts(const GenerationBody& body, const OutputPlan& plan,
+                                     const EngineClient& engine);
 
 }  // namespace ballast
 

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "server/generation_call.h"
 #include "server/http_app.h"
+#include "server/output_plan.h"
 #include "server/parse_request.h"
 #include "server/prompt.h"
 #include "server/request_id.h"
@@ -25,8 +26,11 @@ void HttpApp::Generate(Call& call, Endpoints endpoint) {
   auto body = ParseGeneration(call.request.body, endpoint, {info.vocab, info.context});
   if (!body) return ReplyError(call, body.error());
   if (const auto known = CheckModel(body->model); !known) return ReplyError(call, known.error());
-  auto prompts = BuildPrompts(*body, engine_);
-  if (!prompts) return ReplyError(call, prompts.error());
+  OutputPlan plan = PlanOutput(*body, engine_);
+  auto built = BuildPrompts(*body, plan, engine_);
+  if (!built) return ReplyError(call, built.error());
+  plan.rules.thinking = built->thinking;
+  ForbidCalls(plan, engine_.tokenizer(), &body->generation.sampling);
   body->generation.deadline_ms = options_.request_deadline_ms;
 
   GenerationCall::Setup setup;
@@ -40,9 +44,26 @@ void HttpApp::Generate(Call& call, Endpoints endpoint) {
   setup.reply.model = ModelName();
   setup.reply.fingerprint = Fingerprint(info);
   setup.reply.created = SystemClock().UnixSeconds();
+  setup.tool_format = plan.rules.use == ToolUse::kNone ? nullptr : plan.tool_format;
+  setup.thinking = built->thinking;
+  setup.warnings = std::move(plan.warnings);
   setup.body = std::move(*body);
-  setup.prompts = std::move(*prompts);
-  GenerationCall::Run(std::move(setup));
+  setup.prompts = std::move(built->prompts);
+  if (!plan.rules.constrained()) return GenerationCall::Run(std::move(setup));
+  // The schema may be large: it is compiled elsewhere, and the call goes on from there.
+  const auto waiting = std::make_shared<GenerationCall::Setup>(std::move(setup));
+  const auto context = std::make_shared<Call>(std::move(call));
+  std::string field = plan.rules.format.path;
+  if (field.empty()) field = "tools";
+  grammars_.Compile(std::move(plan.rules), [this, waiting, context, field](auto grammar) {
+    if (!grammar) {
+      ApiError error = FromError(grammar.error());
+      error.param = field;
+      return ReplyError(*context, error);
+    }
+    waiting->body.generation.grammar = *std::move(grammar);
+    GenerationCall::Run(std::move(*waiting));
+  });
 }
 
 }  // namespace ballast
