@@ -49,9 +49,9 @@ TEST(FieldRulesTest, AreThoseOfTheDocumentation) {
 }
 
 TEST(FieldRulesTest, RefusedFieldsAreRefusedOnlyWhenTheySaySomething) {
-  EXPECT_TRUE(CheckFields(Json{{"n", 1}}, kChat).has_value());
-  EXPECT_FALSE(CheckFields(Json{{"n", 2}}, kChat).has_value());
-  EXPECT_FALSE(CheckFields(Json{{"n", "1"}}, kChat).has_value());
+  EXPECT_TRUE(CheckFields(Json{{"best_of", 1}}, kCompletions).has_value());
+  EXPECT_FALSE(CheckFields(Json{{"best_of", 2}}, kCompletions).has_value());
+  EXPECT_FALSE(CheckFields(Json{{"best_of", "1"}}, kCompletions).has_value());
   EXPECT_TRUE(CheckFields(Json{{"echo", false}}, kCompletions).has_value());
   EXPECT_FALSE(CheckFields(Json{{"echo", false}}, kChat).has_value());  // unknown there
   const auto long_name = CheckFields(Json{{std::string(100'000, 'x'), 1}}, kChat);

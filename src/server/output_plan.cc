@@ -65,12 +65,12 @@ OutputPlan PlanOutput(const GenerationBody& body, const EngineClient& engine) {
   }
   plan.show_tools = plan.rules.use != ToolUse::kNone;
   if (!plan.show_tools) plan.rules.tools.clear();
+  plan.forbid_calls = !plan.show_tools && !tools.specs.empty();
   return plan;
 }
 
 void ForbidCalls(const OutputPlan& plan, const Tokenizer& tokenizer, SamplingParams* sampling) {
-  if (plan.tool_format == nullptr || plan.rules.use != ToolUse::kNone) return;
-  if (plan.tool_format->opening_is_call) return;
+  if (!plan.forbid_calls || plan.tool_format->opening_is_call) return;
   const auto token = tokenizer.Find(plan.tool_format->opening);
   if (token) sampling->logit_bias.emplace_back(*token, kBan);
 }

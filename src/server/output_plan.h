@@ -19,6 +19,7 @@ struct OutputPlan {
   OutputRules rules;
   const ToolFormat* tool_format = nullptr;  ///< of the model; null without a chat template
   bool show_tools = false;                  ///< the prompt describes the tools
+  bool forbid_calls = false;                ///< there are tools, but none may be called now
   std::vector<std::string> warnings;        ///< for the reply
 };
 

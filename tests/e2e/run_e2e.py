@@ -1,4 +1,4 @@
-"""Runs the client tests: run_e2e.py {python,node,console} WORKDIR.
+"""Runs the client tests: run_e2e.py {python,node,console,schemas,schemas-all} WORKDIR.
 
 Makes the environment below WORKDIR (a virtual environment, npm packages), then runs the tests
 against a server (see server_process.py). Exits with 77, "skipped", where pip, npm or Chromium is
@@ -18,14 +18,14 @@ HERE = pathlib.Path(__file__).resolve().parent
 SKIPPED = 77
 
 
-def run_python(work: pathlib.Path) -> int:
+def run_python(work: pathlib.Path, script: str, *arguments: str) -> int:
     python = work / "venv" / "bin" / "python"
     if not python.exists():
         venv.create(work / "venv", with_pip=True)
     install = [python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"]
     if subprocess.run(install, check=False).returncode != 0:
         return SKIPPED
-    return subprocess.run([python, HERE / "test_openai_python.py"], cwd=HERE, check=False).returncode
+    return subprocess.run([python, HERE / script, *arguments], cwd=HERE, check=False).returncode
 
 
 def run_node(name: str, work: pathlib.Path) -> int:
@@ -49,7 +49,11 @@ def main() -> int:
     kind, work = sys.argv[1], pathlib.Path(sys.argv[2]).absolute()
     work.mkdir(parents=True, exist_ok=True)
     if kind == "python":
-        return run_python(work)
+        return run_python(work, "test_openai_python.py")
+    if kind == "schemas":
+        return run_python(work, "schema_generation.py", "12", "1")
+    if kind == "schemas-all":
+        return run_python(work, "schema_generation.py")
     if kind == "node":
         return run_node("openai_node", work)
     if kind == "console":

@@ -1,14 +1,30 @@
 """The official OpenAI Python client against a running server."""
 
+import json
 import time
 import unittest
 import urllib.request
 
+import jsonschema
 import openai
 
 from server_process import MODEL, ServerProcess
 
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
+
+WEATHER = [{"role": "user", "content": "What is the weather in Rome?"}]
+TOOLS = [
+    {"type": "function", "function": {
+        "name": "get_weather", "description": "The weather in a city now",
+        "parameters": {"type": "object", "properties": {
+            "city": {"type": "string", "maxLength": 40},
+            "unit": {"enum": ["celsius", "fahrenheit"]}},
+            "required": ["city"], "additionalProperties": False}}},
+    {"type": "function", "function": {
+        "name": "get_time", "description": "The time in a city now",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string", "maxLength": 40}},
+                       "required": ["city"], "additionalProperties": False}}},
+]
 
 
 def client_of(server, **options):
@@ -92,6 +108,88 @@ class OpenAiPython(unittest.TestCase):
                                                     max_tokens=64, stop=["Paris"])
         self.assertNotIn("Paris", reply.choices[0].message.content)
         self.assertEqual(reply.choices[0].finish_reason, "stop")
+
+    def test_json_schema(self):
+        if self.server.fake:
+            self.skipTest("needs a model")
+        schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20},
+                                                   "people": {"type": "integer", "minimum": 0,
+                                                              "maximum": 99_000_000}},
+                  "required": ["city", "people"], "additionalProperties": False}
+        form = {"type": "json_schema", "json_schema": {"name": "city", "schema": schema,
+                                                       "strict": True}}
+        for seed in range(3):
+            options = dict(model=MODEL, messages=QUESTION, max_tokens=200, seed=seed,
+                           response_format=form)
+            reply = self.client.chat.completions.create(**options)
+            self.assertEqual(reply.choices[0].finish_reason, "stop")
+            jsonschema.validate(json.loads(reply.choices[0].message.content), schema)
+            stream = self.client.chat.completions.create(**options, stream=True)
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+            self.assertEqual(text, reply.choices[0].message.content)
+        with self.assertRaises(openai.BadRequestError) as caught:
+            self.client.chat.completions.create(
+                model=MODEL, messages=QUESTION, response_format={
+                    "type": "json_schema", "json_schema": {"name": "x", "schema": {
+                        "type": "array", "uniqueItems": True}}})
+        self.assertIn("uniqueItems", caught.exception.message)
+
+    def test_tools(self):
+        if self.server.fake:
+            self.skipTest("needs a model")
+        for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
+            reply = self.client.chat.completions.create(
+                model=MODEL, messages=WEATHER, tools=TOOLS, tool_choice=choice, max_tokens=200,
+                temperature=0)
+            self.check_call(reply.choices[0].finish_reason,
+                            reply.choices[0].message.tool_calls[0].function)
+        # A whole turn: the result goes back, and an answer in text comes.
+        message = reply.choices[0].message
+        answer = self.client.chat.completions.create(
+            model=MODEL, tools=TOOLS, tool_choice="none", max_tokens=60, temperature=0,
+            messages=WEATHER + [message, {"role": "tool", "tool_call_id": message.tool_calls[0].id,
+                                          "content": "12 degrees and rain"}])
+        self.assertTrue(answer.choices[0].message.content)
+        self.assertIsNone(answer.choices[0].message.tool_calls)
+        auto = self.client.chat.completions.create(model=MODEL, messages=WEATHER, tools=TOOLS,
+                                                   max_tokens=100, temperature=0)
+        for call in auto.choices[0].message.tool_calls or []:
+            self.assertIn(call.function.name, ("get_weather", "get_time"))
+
+    def test_streamed_tools(self):
+        if self.server.fake:
+            self.skipTest("needs a model")
+        options = dict(model=MODEL, messages=WEATHER, tools=TOOLS, tool_choice="required",
+                       max_tokens=200, temperature=0)
+        whole = self.client.chat.completions.create(**options)
+        name, arguments, finish, ids = "", "", None, []
+        for chunk in self.client.chat.completions.create(**options, stream=True):
+            for choice in chunk.choices:
+                finish = choice.finish_reason or finish
+                for call in choice.delta.tool_calls or []:
+                    self.assertEqual(call.index, 0)
+                    ids += [call.id] if call.id else []
+                    name += call.function.name or ""
+                    arguments += call.function.arguments or ""
+        self.assertEqual(len(ids), 1)
+        wanted = whole.choices[0].message.tool_calls[0].function
+        self.assertEqual((name, arguments), (wanted.name, wanted.arguments))
+        self.check_call(finish, wanted)
+
+    def check_call(self, finish, function):
+        self.assertEqual(finish, "tool_calls")
+        [schema] = [tool["function"]["parameters"] for tool in TOOLS
+                    if tool["function"]["name"] == function.name]
+        jsonschema.validate(json.loads(function.arguments), schema)
+
+    def test_choices_and_prefill(self):
+        reply = self.client.chat.completions.create(model=MODEL, messages=QUESTION, n=2, seed=3,
+                                                    max_tokens=8)
+        self.assertEqual([choice.index for choice in reply.choices], [0, 1])
+        begun = QUESTION + [{"role": "assistant", "content": "The capital of France is"}]
+        reply = self.client.chat.completions.create(model=MODEL, messages=begun, max_tokens=8,
+                                                    temperature=0)
+        self.assertIn("Paris", reply.choices[0].message.content)
 
     def test_errors(self):
         create = self.client.chat.completions.create

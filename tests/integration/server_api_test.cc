@@ -220,7 +220,8 @@ TEST_F(ServerApi, ReadsRolesAndContentParts) {
   const std::string prompt = engine_->tokenizer().Decode(engine_->last().prompt, SkipSpecial::kNo);
   EXPECT_EQ(prompt,
             "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\na\nb<|im_end|>\n"
-            "<|im_start|>assistant\nc<|im_end|>\n<|im_start|>tool\nd<|im_end|>\n"
+            "<|im_start|>assistant\nc<|im_end|>\n"
+            "<|im_start|>user\n<tool_response>\nd\n</tool_response><|im_end|>\n"
             "<|im_start|>assistant\n");
 }
 
@@ -255,11 +256,10 @@ TEST_F(ServerApi, TokenizesAndBack) {
 TEST_F(ServerApi, RefusesFieldsByName) {
   Start();
   const std::pair<const char*, const char*> cases[] = {
-      {R"("tools":[{"type":"function"}])", "tools"},
-      {R"("response_format":{"type":"json_object"})", "response_format"},
       {R"("functions":[{}])", "functions"},
       {R"("audio":{})", "audio"},
-      {R"("n":2)", "n"},
+      {R"("n":17)", "n"},
+      {R"("n":0)", "n"},
       {R"("store":true)", "store"},
       {R"("temprature":1)", "temprature"},
       {R"("temperature":3)", "temperature"},
@@ -296,7 +296,6 @@ TEST_F(ServerApi, RefusesFieldsByName) {
       {R"("messages":[{"role":"user","content":"x","mood":1}])", "messages[0].mood"},
       {R"("messages":[{"role":"user","content":5}])", "messages[0].content"},
       {R"("messages":"x")", "messages"},
-      {R"("model":5)", "model"},
   };
   for (const auto& [members, param] : cases) {
     const std::string messages = std::string(members).starts_with("\"messages\"")

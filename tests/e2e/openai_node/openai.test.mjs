@@ -52,6 +52,46 @@ test('the stream helper collects a whole reply', async () => {
   assert.ok(final.choices[0].message.content.length > 0);
 });
 
+const tools = [
+  {
+    type: 'function',
+    function: {
+      name: 'get_weather',
+      description: 'The weather in a city now',
+      parameters: {
+        type: 'object',
+        properties: { city: { type: 'string', maxLength: 40 } },
+        required: ['city'],
+        additionalProperties: false,
+      },
+    },
+  },
+];
+
+test('tools: forced, whole and through the stream helper', async () => {
+  const options = { model, messages, tools, tool_choice: 'required', max_tokens: 200, temperature: 0 };
+  const whole = await client.chat.completions.create(options);
+  assert.equal(whole.choices[0].finish_reason, 'tool_calls');
+  const call = whole.choices[0].message.tool_calls[0];
+  assert.equal(call.function.name, 'get_weather');
+  assert.equal(typeof JSON.parse(call.function.arguments).city, 'string');
+  const streamed = await client.beta.chat.completions.stream(options).finalChatCompletion();
+  assert.equal(streamed.choices[0].message.tool_calls[0].function.arguments, call.function.arguments);
+});
+
+test('json_schema constrains the reply', async () => {
+  const reply = await client.chat.completions.create({
+    model,
+    messages,
+    max_tokens: 100,
+    response_format: {
+      type: 'json_schema',
+      json_schema: { name: 'answer', strict: true, schema: { enum: ['Paris', 'Rome'] } },
+    },
+  });
+  assert.ok(['Paris', 'Rome'].includes(JSON.parse(reply.choices[0].message.content)));
+});
+
 test('errors have their classes', async () => {
   const create = (more) => client.chat.completions.create({ model, messages, ...more });
   await assert.rejects(create({ model: 'gpt-x' }), (error) => {
