@@ -16,6 +16,18 @@ std::string Fingerprint(const EngineInfo& info) {
   return fmt::format("ballast-{}-{}-{}", info.architecture, info.kv_dtype, info.activations);
 }
 
+// A schema that does not compile is the request's fault, whatever the reason.
+ApiError SchemaError(const Error& error, const std::string& field) {
+  ApiError api = FromError(error);
+  if (error.reason == "queue_full") return api;
+  api.status = 400;
+  api.type = "invalid_request_error";
+  api.param = field;
+  api.retry_after_s = 0;
+  api.code = error.code == Code::kUnimplemented ? "unsupported_schema" : "invalid_schema";
+  return api;
+}
+
 }  // namespace
 
 void HttpApp::ChatCompletions(Call& call) { Generate(call, kChat); }
@@ -57,9 +69,7 @@ void HttpApp::Generate(Call& call, Endpoints endpoint) {
   if (field.empty()) field = "tools";
   grammars_.Compile(std::move(plan.rules), [this, waiting, context, field](auto grammar) {
     if (!grammar) {
-      ApiError error = FromError(grammar.error());
-      error.param = field;
-      return ReplyError(*context, error);
+      return ReplyError(*context, SchemaError(grammar.error(), field));
     }
     waiting->body.generation.grammar = *std::move(grammar);
     GenerationCall::Run(std::move(*waiting));

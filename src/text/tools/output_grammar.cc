@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 namespace ballast {
@@ -15,6 +17,16 @@ using Kind = ResponseFormat::Kind;
 Error Within(const std::string& path, Error error) {
   error.message = path + ": " + error.message;
   return error;
+}
+
+/// An expression that describes exactly `text`.
+std::string Quoted(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::string_view("\\^$.|?*+()[]{}").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
 }
 
 class Composer {
@@ -53,31 +65,55 @@ class Composer {
     } else if (format.kind == Kind::kRegex) {
       part = builder_.Regex(format.pattern);
     } else {
-      std::vector<Part> parts;
-      for (const std::string& choice : format.choices) {
-        ASSIGN_OR_RETURN(parts.emplace_back(), builder_.Literal(choice));
-      }
-      return builder_.Choice(std::move(parts));
+      std::string any;
+      for (const std::string& choice : format.choices)
+        (any += any.empty() ? "" : "|") += Quoted(choice);
+      part = builder_.Regex(any);
     }
     if (!part) return Within(format.path, part.error());
     return part;
   }
 
-  /// One of the tools, from its name to the end of its JSON.
+  /// One of the tools, from its name to the end of its JSON. Names that begin alike share their
+  /// beginning, so that few readings of a name are open at a time.
   Result<Part> AnyCall() {
-    std::vector<Part> calls;
-    for (size_t i = 0; i < rules_.tools.size(); ++i) {
-      const ToolSpec& tool = rules_.tools[i];
-      ASSIGN_OR_RETURN(const Part head,
-                       builder_.Literal(tool.name + std::string(format_.before_arguments)));
+    std::vector<Head> heads;
+    for (const ToolSpec& tool : rules_.tools) {
       Result<Part> arguments = builder_.JsonSchema(tool.parameters);
       if (!arguments) {
         return Within(fmt::format("the parameters of the tool {:?}", tool.name), arguments.error());
       }
       ASSIGN_OR_RETURN(const Part tail, builder_.Literal(format_.after_arguments));
-      calls.push_back(builder_.Sequence({head, *arguments, tail}));
+      heads.push_back({tool.name + std::string(format_.before_arguments),
+                       builder_.Sequence({*arguments, tail})});
     }
-    return builder_.Choice(std::move(calls));
+    std::sort(heads.begin(), heads.end(),
+              [](const Head& x, const Head& y) { return x.text < y.text; });
+    return AnyHead(heads, 0);
+  }
+
+  struct Head {
+    std::string text;  ///< the quote after the name keeps any from beginning another
+    Part then;
+  };
+  /// One of `heads` (sorted), which agree in their first `done` bytes.
+  Result<Part> AnyHead(std::span<const Head> heads, size_t done) {
+    const std::string& first = heads.front().text;
+    if (heads.size() == 1) {
+      ASSIGN_OR_RETURN(const Part rest, builder_.Literal(first.substr(done)));
+      return builder_.Sequence({rest, heads.front().then});
+    }
+    size_t common = done;
+    while (first[common] == heads.back().text[common]) ++common;
+    ASSIGN_OR_RETURN(const Part shared, builder_.Literal(first.substr(done, common - done)));
+    std::vector<Part> parts;
+    for (size_t begin = 0; begin < heads.size();) {
+      size_t end = begin + 1;
+      while (end < heads.size() && heads[end].text[common] == heads[begin].text[common]) ++end;
+      ASSIGN_OR_RETURN(parts.emplace_back(), AnyHead(heads.subspan(begin, end - begin), common));
+      begin = end;
+    }
+    return builder_.Sequence({shared, builder_.Choice(std::move(parts))});
   }
 
   bool many() const { return rules_.parallel && format_.parallel; }

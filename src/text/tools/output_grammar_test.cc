@@ -84,6 +84,24 @@ TEST(OutputGrammarTest, TheFormatHoldsAfterThinking) {
   EXPECT_FALSE(Allows(tools, "a </think>\n" + Calls(kHermesFormat, {{"no", "{}"}})));
 }
 
+TEST(OutputGrammarTest, ManyNamesThatBeginAlike) {
+  OutputRules rules = Rules(kHermesFormat, ToolUse::kRequired);
+  const Json none = rules.tools[1].parameters;
+  rules.tools.clear();
+  for (int i = 0; i < 200; ++i) rules.tools.push_back({"tool_" + std::to_string(i), "", none});
+  rules.tools.push_back({"tool", "", none});
+  for (const char* name : {"tool", "tool_1", "tool_19", "tool_199", "tool_0"}) {
+    EXPECT_TRUE(Allows(rules, Calls(kHermesFormat, {{name, "{}"}}))) << name;
+  }
+  EXPECT_FALSE(Allows(rules, Calls(kHermesFormat, {{"tool_200", "{}"}})));
+  rules = {};
+  rules.format.kind = ResponseFormat::Kind::kChoice;
+  for (int i = 0; i < 300; ++i) rules.format.choices.push_back("a" + std::to_string(i));
+  rules.format.choices.push_back("(x)|[y]{2}\\d+?.*-/^$");
+  for (const std::string& choice : rules.format.choices) EXPECT_TRUE(Allows(rules, choice));
+  EXPECT_FALSE(Allows(rules, "a300"));
+}
+
 TEST(OutputGrammarTest, KeysTellGrammarsApart) {
   const OutputRules rules = Rules(kHermesFormat, ToolUse::kAuto);
   OutputRules other = rules;
