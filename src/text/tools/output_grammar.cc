@@ -35,7 +35,9 @@ class Composer {
 
   Result<grammar::GrammarPtr> Run() {
     ASSIGN_OR_RETURN(Part root, Reply());
-    if (rules_.thinking) {
+    // Free text with calls covers the thoughts as well, so only what stands alone has to wait.
+    const bool free = rules_.use == ToolUse::kAuto && rules_.format.kind == Kind::kText;
+    if (rules_.thinking && !free) {
       ASSIGN_OR_RETURN(const Part gap, builder_.Regex("\\n{0,2}"));
       root = builder_.Sequence({gap, root});
       ASSIGN_OR_RETURN(root, builder_.TextWithTriggers({{"</think>", -1, root}}, 1));
