@@ -7,6 +7,7 @@ BALLAST_MODEL as in server_process.py.
 """
 
 import concurrent.futures
+import decimal
 import json
 import pathlib
 import re
@@ -20,6 +21,12 @@ from server_process import MODEL, ServerProcess
 SCHEMAS = pathlib.Path(__file__).resolve().parent.parent / "golden" / "schemas" / "schemas.jsonl"
 MAX_TOKENS = 600
 MAX_CUT_SHARE = 0.1
+
+
+def exact(text):
+    """Numbers as written: the validator divides floats, and 2.9 / 0.1 is not 29."""
+    value = decimal.Decimal(text)
+    return int(value) if value == value.to_integral_value() else value
 
 
 def generate(url, name, schema, seed):
@@ -39,8 +46,9 @@ def judge(name, schema, seed, text, finish):
     """None if fine, "cut", or what is wrong."""
     if finish == "length":
         return "cut"
+    schema = json.loads(json.dumps(schema), parse_float=exact)
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_float=exact)
         jsonschema.Draft202012Validator(schema).validate(value)
     except (ValueError, jsonschema.ValidationError) as error:
         return f"{name}, seed {seed}: {text!r}: {error}"

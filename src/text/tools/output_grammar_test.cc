@@ -115,7 +115,8 @@ TEST(OutputGrammarTest, KeysTellGrammarsApart) {
 
 TEST(InjectTest, RewritesWhatTheTemplateDoesNotKnow) {
   const Json messages = ParseJson(R"([{"role":"user","content":"q"},
-      {"role":"assistant","content":"Hm.","tool_calls":[{"function":{"name":"f","arguments":{"x":1}}},
+      {"role":"assistant","content":"Hm.","tool_calls":[
+       {"function":{"name":"f","arguments":{"x":1}}},
        {"function":{"name":"g","arguments":{}}}]},
       {"role":"tool","content":"r1"},{"role":"tool","content":"r2"},
       {"role":"user","content":"and?"}])")
