@@ -53,7 +53,8 @@ GenerationCall::GenerationCall(Setup setup)
   for (size_t i = 0; i < choices_.size(); ++i) {
     choices_[i].prompt_total = static_cast<int64_t>(PromptOf(i).size());
     if (setup_.body.endpoint == kChat) {
-      choices_[i].parser.emplace(setup_.tool_format, setup_.thinking);
+      choices_[i].parser.emplace(setup_.tool_format, setup_.thinking,
+                                 setup_.loose_calls ? setup_.body.generation.grammar : nullptr);
     }
   }
 }

@@ -35,7 +35,8 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
     GenerationBody body;
     std::vector<std::vector<TokenId>> prompts;
     const ToolFormat* tool_format = nullptr;  // of calls in the reply; null: there are none
-    bool thinking = false;                    // the prompt has opened <think>
+    bool loose_calls = false;  // calls without the format's tags count when they are valid
+    bool thinking = false;     // the prompt has opened <think>
     std::vector<std::string> warnings;
   };
 

@@ -57,6 +57,8 @@ void HttpApp::Generate(Call& call, Endpoints endpoint) {
   setup.reply.fingerprint = Fingerprint(info);
   setup.reply.created = SystemClock().UnixSeconds();
   setup.tool_format = plan.rules.use == ToolUse::kNone ? nullptr : plan.tool_format;
+  setup.loose_calls = plan.rules.use == ToolUse::kAuto && !plan.tool_format->opening_is_call &&
+                      plan.rules.format.kind == ResponseFormat::Kind::kText;
   setup.thinking = built->thinking;
   setup.warnings = std::move(plan.warnings);
   setup.body = std::move(*body);

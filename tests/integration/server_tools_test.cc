@@ -47,6 +47,16 @@ TEST_F(ServerTools, CallsComeWhole) {
   EXPECT_NE(Prompt().find("get_weather"), std::string::npos);
 }
 
+TEST_F(ServerTools, ABareCallCountsInAuto) {
+  Say("{\"name\": \"clock\", \"arguments\": {}}");
+  const Json call = DoJson("POST", "/v1/chat/completions", Chat(kTools))["choices"][0];
+  EXPECT_EQ(call["finish_reason"], "tool_calls");
+  EXPECT_EQ(call["message"]["tool_calls"][0]["function"]["name"], "clock");
+  const Json text = DoJson("POST", "/v1/chat/completions", Chat())["choices"][0];
+  EXPECT_EQ(text["finish_reason"], "stop");
+  EXPECT_FALSE(text["message"].contains("tool_calls"));
+}
+
 TEST_F(ServerTools, CallsComeInFragments) {
   Say(kCall);
   const auto stream =

@@ -1,6 +1,7 @@
 #include "text/tools/call_parser.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/json.h"
 
@@ -231,14 +232,20 @@ void ToolCallParser::Finish(ReplyPieces* out) {
   place_ = Place::kText;
 }
 
-ReplyParser::ReplyParser(const ToolFormat* format, bool thinking)
+ReplyParser::ReplyParser(const ToolFormat* format, bool thinking, grammar::GrammarPtr loose)
     : place_(thinking ? Place::kThinking : Place::kStart) {
-  if (format != nullptr) tools_.emplace(*format);
+  if (format == nullptr) return;
+  tools_.emplace(*format);
+  if (loose != nullptr) loose_.emplace(*format, std::move(loose));
 }
 
 void ReplyParser::Rest(std::string_view text, ReplyPieces* out) {
   if (!tools_.has_value()) {
     AddPiece(Kind::kContent, text, out);
+  } else if (loose_.has_value()) {
+    std::string decided;
+    loose_->Push(text, &decided);
+    tools_->Push(decided, out);
   } else {
     tools_->Push(text, out);
   }
@@ -311,6 +318,11 @@ void ReplyParser::Finish(ReplyPieces* out) {
     Rest(held_, out);
   }
   held_.clear();
+  if (loose_.has_value()) {
+    std::string decided;
+    loose_->Finish(&decided);
+    tools_->Push(decided, out);
+  }
   if (tools_.has_value()) tools_->Finish(out);
 }
 

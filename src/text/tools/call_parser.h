@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/tools/loose_calls.h"
 #include "text/tools/tool_format.h"
 
 namespace ballast {
@@ -82,7 +83,9 @@ class ToolCallParser {
 class ReplyParser {
  public:
   /// @param format null: no tool calls.  @param thinking the prompt has opened <think> already.
-  explicit ReplyParser(const ToolFormat* format = nullptr, bool thinking = false);
+  /// @param loose the reply's grammar where calls without the format's tags count as well.
+  explicit ReplyParser(const ToolFormat* format = nullptr, bool thinking = false,
+                       grammar::GrammarPtr loose = nullptr);
   void Push(std::string_view text, ReplyPieces* out);
   void Finish(ReplyPieces* out);
 
@@ -91,6 +94,7 @@ class ReplyParser {
   void PushByte(char c, ReplyPieces* out);
   void Rest(std::string_view text, ReplyPieces* out);
 
+  std::optional<LooseCalls> loose_;
   std::optional<ToolCallParser> tools_;
   Place place_;
   std::string held_;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/rng.h"
+#include "text/tools/output_grammar.h"
 
 namespace ballast {
 namespace {
@@ -118,6 +119,52 @@ TEST(CallParserTest, WhatIsWrittenIsRead) {
       AddPiece(Kind::kArguments, arguments, &want);
     }
     Expect(format, WriteToolCalls(*format, some), want);
+  }
+}
+
+TEST(CallParserTest, LooseCallsCountWhenTheyAreValid) {
+  OutputRules rules;
+  rules.use = ToolUse::kAuto;
+  rules.parallel = true;
+  rules.tools = {{"f", "",
+                  ParseJson(R"({"type":"object","properties":{"a":{"type":"string"}},
+                    "required":["a"],"additionalProperties":false})")
+                      .value()}};
+  const grammar::GrammarPtr grammar = CompileOutput(rules).value();
+  const auto expect = [&](std::string_view text, const ReplyPieces& want) {
+    for (size_t cut = 0; cut <= text.size(); ++cut) {
+      ReplyParser parser(&kHermesFormat, false, grammar);
+      ReplyPieces pieces;
+      parser.Push(text.substr(0, cut), &pieces);
+      parser.Push(text.substr(cut), &pieces);
+      parser.Finish(&pieces);
+      EXPECT_EQ(pieces, want) << "cut at " << cut << ": " << text;
+    }
+  };
+  const ReplyPieces call = {{Kind::kCall, "f"}, {Kind::kArguments, R"({"a":"}\n"})"}};
+  expect(R"({"name": "f", "arguments": {"a": "}\n"}})", call);
+  expect("\n```json\n{\n  \"name\": \"f\",\n  \"arguments\": {\n \"a\": \"}\\n\"\n }\n}\n```\n",
+         call);
+  expect("```\n{\"name\":\"f\",\"parameters\":{\"a\":\"}\\n\"}}", call);
+  expect("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\":\"}\\n\"}}\n</tool_call>", call);
+  expect("So:\n```json\n{\"name\": \"f\", \"arguments\": {\"a\": \"\"}}\n```\nDone.",
+         {{Kind::kContent, "So:"},
+          {Kind::kCall, "f"},
+          {Kind::kArguments, "{\"a\":\"\"}"},
+          {Kind::kContent, "\nDone."}});
+  const std::string one = R"({"name":"f","arguments":{"a":""}})";
+  const ReplyPieces two = {{Kind::kCall, "f"},
+                           {Kind::kArguments, R"({"a":""})"},
+                           {Kind::kCall, "f"},
+                           {Kind::kArguments, R"({"a":""})"}};
+  expect(one + "\n" + one, two);
+  // An unknown name, wrong arguments, other JSON, not on its own, not complete: text.
+  for (const char* text :
+       {R"({"name": "g", "arguments": {"a": "x"}})", R"({"name": "f", "arguments": {"a": 1}})",
+        R"({"name": "f", "version": "1.0"})", R"({"names": []})", R"(See {"name": "f"})",
+        "```json\n{\n  \"name\": \"my-app\",\n  \"version\": \"1\"\n}\n```", "```cpp\nint a;\n```",
+        R"({"name": "f", "arguments": {"a": "x)", "``", "{", "```json\n{}\n```", "{\"n ame\""}) {
+    expect(text, {{Kind::kContent, text}});
   }
 }
 
