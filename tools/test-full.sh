@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The long tier: every real model, full matrices, sanitizers, g++, long fuzzing.
-# FUZZ_SECONDS a target defaults to the ten minutes of the delivery rule.
+# FUZZ_SECONDS a target defaults to ten minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}

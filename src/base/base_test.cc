@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/result.h"
 #include "base/rng.h"
 #include "base/units.h"
@@ -18,6 +19,22 @@ TEST(UnitsTest, ParsesBinarySizes) {
   for (const char* bad : {"", "-1", "x", "1QiB", "1e300GiB", "nan"}) {
     EXPECT_FALSE(ParseBytes(bad).has_value()) << bad;
   }
+}
+
+TEST(JsonTest, UniqueKeysAreAskedForByObjectNotByDocument) {
+  const auto parse = [](std::string_view text) {
+    return ParseJsonUniqueKeys(text, kMaxJsonDepth, 0);
+  };
+  EXPECT_TRUE(parse(R"({"a":{"a":1},"b":[{"a":1},{"a":2}]})").has_value());
+  const auto twice = parse(R"({"a":{"b":1,"\u0062":2}})");
+  ASSERT_FALSE(twice.has_value());
+  EXPECT_EQ(twice.error().message, "the member \"b\" appears twice in an object");
+  EXPECT_FALSE(parse(R"({"a":1,"a":1})").has_value());
+  EXPECT_TRUE(ParseJson(R"({"a":1,"a":1})").has_value());
+}
+
+TEST(PrintableTest, ShowsControlCharacters) {
+  EXPECT_EQ(Printable("a\x1b[31m\r\n\tb\x7f é"), "a\\x1b[31m\\x0d\n\tb\\x7f é");
 }
 
 TEST(JsonTest, RefusesDeepNestingButNotBracketsInStrings) {

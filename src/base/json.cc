@@ -1,10 +1,14 @@
 #include "base/json.h"
 
+#include <set>
+#include <string>
 #include <vector>
 
 namespace ballast {
 
-Result<Json> ParseJson(std::string_view text, int max_depth, int max_members) {
+namespace {
+
+Status CheckLimits(std::string_view text, int max_depth, int max_members) {
   // nlohmann's parser is iterative, but its destructor and dump() are not all so; the depth is
   // therefore bounded by a scan first. Brackets inside strings do not count.
   int depth = 0;
@@ -38,11 +42,44 @@ Result<Json> ParseJson(std::string_view text, int max_depth, int max_members) {
       if (!members.empty()) members.pop_back();
     }
   }
+  return OkStatus();
+}
+
+Result<Json> Parse(std::string_view text, const Json::parser_callback_t& callback) {
   try {
-    return Json::parse(text);
+    return Json::parse(text, callback);
   } catch (const Json::exception& e) {
-    return InvalidArgument("invalid JSON: {}", e.what());
+    // The library's own prefix, "[json.exception…] ", tells a reader nothing.
+    std::string_view what = e.what();
+    const size_t end = what.find("] ");
+    if (end != std::string_view::npos) what.remove_prefix(end + 2);
+    return InvalidArgument("invalid JSON: {}", what);
   }
+}
+
+}  // namespace
+
+Result<Json> ParseJson(std::string_view text, int max_depth, int max_members) {
+  RETURN_IF_ERROR(CheckLimits(text, max_depth, max_members));
+  return Parse(text, nullptr);
+}
+
+Result<Json> ParseJsonUniqueKeys(std::string_view text, int max_depth, int max_members) {
+  RETURN_IF_ERROR(CheckLimits(text, max_depth, max_members));
+  std::vector<std::set<std::string>> names;  // of the objects that are open
+  std::string twice;
+  const auto watch = [&](int, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::object_start) names.emplace_back();
+    if (event == Json::parse_event_t::object_end && !names.empty()) names.pop_back();
+    if (event == Json::parse_event_t::key && !names.empty() && twice.empty()) {
+      std::string name = value.get<std::string>();
+      if (!names.back().insert(name).second) twice = std::move(name);
+    }
+    return true;
+  };
+  ASSIGN_OR_RETURN(Json parsed, Parse(text, watch));
+  if (!twice.empty()) return InvalidArgument("the member {:?} appears twice in an object", twice);
+  return parsed;
 }
 
 std::string DumpJson(const Json& value, int indent) {

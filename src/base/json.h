@@ -21,6 +21,10 @@ inline constexpr int kMaxJsonDepth = 64;
 /// search, so text from strangers could otherwise cost quadratic time.
 Result<Json> ParseJson(std::string_view text, int max_depth = kMaxJsonDepth, int max_members = 0);
 
+/// The same, and no object may name a member twice: readers differ in which one they take, so a
+/// body that does so could mean one thing to a filter before us and another here.
+Result<Json> ParseJsonUniqueKeys(std::string_view text, int max_depth, int max_members);
+
 /// Serialises without ever throwing: invalid UTF-8 in strings becomes U+FFFD.
 std::string DumpJson(const Json& value, int indent = -1);
 

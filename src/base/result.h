@@ -36,7 +36,7 @@ enum class Code : int {
 /// The stable lower-case name, e.g. "invalid_argument".
 std::string_view CodeName(Code code);
 
-/// HTTP status for an error that reaches a client (DESIGN: one table maps codes).
+/// HTTP status for an error that reaches a client (one table maps codes).
 int HttpStatus(Code code);
 
 /// Process exit code: 1 failed, 2 usage, 3 unsupported here.

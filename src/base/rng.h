@@ -1,5 +1,5 @@
 // Role: counter-based random numbers: a value depends on (seed, counters) only, so a token's noise
-// is the same whichever batch, chunk or restart computes it (DESIGN 5, sampling).
+// is the same whichever batch, chunk or restart computes it (docs/arithmetic.md).
 #ifndef BALLAST_BASE_RNG_H_
 #define BALLAST_BASE_RNG_H_
 

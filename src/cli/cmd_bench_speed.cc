@@ -64,6 +64,9 @@ std::vector<SpeedCase> Cases(const Options& options) {
 
 Status CheckCases(const std::vector<SpeedCase>& cases) {
   constexpr int64_t kMaxTokens = 1 << 20;
+  if (cases.empty()) {
+    return InvalidArgument("bench speed: --prefill 0 with --decode 0 leaves nothing to measure");
+  }
   for (const SpeedCase& speed_case : cases) {
     if (speed_case.tokens > kMaxTokens || speed_case.depth < 0 || speed_case.depth > kMaxTokens ||
         speed_case.batch < 1 || speed_case.batch > 64) {

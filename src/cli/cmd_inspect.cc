@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/units.h"
 #include "cli/commands.h"
 #include "cli/model_store.h"
@@ -79,7 +80,7 @@ void PrintJson(const ResolvedModel& resolved, const WeightSource& source) {
 void PrintText(const ResolvedModel& resolved, const WeightSource& source) {
   std::printf("%s\n  %s, architecture %s, %s\n\n", resolved.path.c_str(),
               source.format() == WeightFormat::kGguf ? "GGUF" : "safetensors",
-              source.architecture().c_str(), FormatBytes(source.file_bytes()).c_str());
+              Printable(source.architecture()).c_str(), FormatBytes(source.file_bytes()).c_str());
   for (const auto& [key, value] : source.metadata().entries()) {
     std::printf("  %-44s %s\n", std::string(key).c_str(),
                 DumpJson(ShownValue(source.metadata(), key, value)).c_str());

@@ -98,6 +98,10 @@ Status CommandServe(const Options& options) {
                    LoadRuntime(options, kServeStepRows, KvBudget::kWholeBudget, 0));
   ASSIGN_OR_RETURN(const auto engine, StartEngine(options, std::move(runtime)));
   ASSIGN_OR_RETURN(const auto server, Server::Start(server_options, *engine));
+  if (options.ctx_size > engine->info().context) {
+    LOG_WARN("--ctx-size {} is cut to {}: the budget's KV cache holds no more (raise --memory)",
+             options.ctx_size, engine->info().context);
+  }
   PrintReady(options, engine->info(), server->port());
   signals.Wait();
   LOG_INFO("draining: running requests may finish for {} s; press Ctrl-C again to stop at once",

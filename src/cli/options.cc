@@ -1,6 +1,9 @@
 #include "cli/options.h"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <set>
+#include <string>
 
 namespace ballast {
 
@@ -40,9 +43,36 @@ CLI::Option* Bounded(CLI::App* app, Options* options, const char* flags, const c
       ->capture_default_str();
 }
 // Repeatable, and a value may hold commas: --depth 0,4096.
-template <auto Field>
+template <auto Field, int64_t kLow, int64_t kHigh>
 CLI::Option* List(CLI::App* app, Options* options, const char* flags, const char* help) {
-  return app->add_option(flags, options->*Field, help)->delimiter(',');
+  return app->add_option(flags, options->*Field, help)
+      ->delimiter(',')
+      ->check(CLI::Range(kLow, kHigh));
+}
+// CLI11 lets a number that is too large for 64 bits wrap.
+template <auto Field>
+CLI::Option* Seed(CLI::App* app, Options* options, const char* flags, const char* help) {
+  return Value<Field>(app, options, flags, help)->check([](const std::string& text) {
+    uint64_t seed = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+    const bool whole = error == std::errc() && end == text.data() + text.size();
+    return whole ? std::string() : text + " is not in [0 - 18446744073709551615]";
+  });
+}
+template <auto Field>
+CLI::Option* LogLevel(CLI::App* app, Options* options, const char* flags, const char* help) {
+  const std::set<std::string> levels{"trace", "debug", "info", "warn", "error", "off"};
+  return Value<Field>(app, options, flags, help)->check(CLI::IsMember(levels));
+}
+template <auto Field>
+CLI::Option* Named(CLI::App* app, Options* options, const char* flags, const char* help) {
+  return Value<Field>(app, options, flags, help)->check([](const std::string& text) {
+    return text.empty() ? std::string("must not be empty") : std::string();
+  });
+}
+template <auto Field>
+CLI::Option* RequiredNamed(CLI::App* app, Options* options, const char* flags, const char* help) {
+  return Named<Field>(app, options, flags, help)->required();
 }
 template <auto Field>
 CLI::Option* Repeated(CLI::App* app, Options* options, const char* flags, const char* help) {
@@ -54,10 +84,10 @@ CLI::Option* Repeated(CLI::App* app, Options* options, const char* flags, const 
 
 constexpr OptionRow kTable[] = {
     {"MODEL", nullptr, "Catalogue name, hf:ORG/REPO/FILE, GGUF file or safetensors folder",
-     kPositionalModel, Required<&Options::model>},
+     kPositionalModel, RequiredNamed<&Options::model>},
     {"-m,--model,MODEL", "BALLAST_MODEL",
      "Catalogue name, hf:ORG/REPO/FILE, GGUF file or safetensors folder",
-     kCmdServe | kCmdEval | kCmdBenchSpeed, Value<&Options::model>},
+     kCmdServe | kCmdEval | kCmdBenchSpeed, Named<&Options::model>},
     {"--alias", "BALLAST_ALIAS", "Name of the model in the API", kCmdServe, Value<&Options::alias>},
     {"--chat-template", "BALLAST_CHAT_TEMPLATE",
      "Chat template: a built-in name (chatml, llama3, gemma) or Jinja source", kCmdServe | kCmdRun,
@@ -103,7 +133,7 @@ constexpr OptionRow kTable[] = {
      Bounded<&Options::max_tokens, 0, 1 << 24>},
     {"--temperature", nullptr, "Sampling temperature, 0 is greedy", kCmdRun,
      Value<&Options::temperature>},
-    {"--seed", nullptr, "Seed of the sampler", kCmdRun, Value<&Options::seed>},
+    {"--seed", nullptr, "Seed of the sampler", kCmdRun, Seed<&Options::seed>},
     {"--text", nullptr, "File with the text to evaluate", kCmdEval, Required<&Options::text>},
     {"--context", nullptr, "Tokens a chunk", kCmdEval, Bounded<&Options::context, 2, 1 << 20>},
     {"--chunks", nullptr, "Chunks to evaluate (0: all)", kCmdEval,
@@ -121,19 +151,21 @@ constexpr OptionRow kTable[] = {
      kCmdBenchSpeed, Repeated<&Options::peers>},
     {"--peer-figures", nullptr, "NAME=FILE with another program's figures (JSON; repeatable)",
      kCmdBenchSpeed, Repeated<&Options::peer_figures>},
-    {"--prefill", nullptr, "Prompt lengths to measure", kCmdBenchSpeed, List<&Options::prefill>},
+    {"--prefill", nullptr, "Prompt lengths to measure", kCmdBenchSpeed,
+     List<&Options::prefill, 0, 1 << 20>},
     {"--decode", nullptr, "Tokens to decode per measurement", kCmdBenchSpeed,
-     List<&Options::decode>},
+     List<&Options::decode, 0, 1 << 20>},
     {"--depth", nullptr, "Context depths of decode measurements", kCmdBenchSpeed,
-     List<&Options::depths>},
-    {"--batch", nullptr, "Sequences decoding at once", kCmdBenchSpeed, List<&Options::batches>},
+     List<&Options::depths, 0, 1 << 20>},
+    {"--batch", nullptr, "Sequences decoding at once", kCmdBenchSpeed,
+     List<&Options::batches, 1, 64>},
     {"-r,--repeats", nullptr, "Alternating repeats; medians are reported", kCmdBenchSpeed,
      Bounded<&Options::repeats, 1, 100>},
     {"--out", nullptr, "Also write the report as Markdown", kCmdBenchSpeed, Value<&Options::out>},
     {"-y,--yes", nullptr, "Do not ask before removing", kCmdRm, Flag<&Options::yes>},
     {"--json", nullptr, "Print one JSON document", kAll & ~kCmdRun, Flag<&Options::json>},
     {"--log-level", "BALLAST_LOG_LEVEL", "trace, debug, info, warn, error or off", kAll,
-     Value<&Options::log_level>},
+     LogLevel<&Options::log_level>},
 };
 
 }  // namespace

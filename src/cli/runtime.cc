@@ -1,6 +1,7 @@
 #include "cli/runtime.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <future>
 #include <sstream>
@@ -15,7 +16,7 @@ namespace ballast {
 
 namespace {
 
-// DESIGN: the fixed line "runtime" (binary, tokenizer, buffers).
+// The fixed line "runtime" (binary, tokenizer, buffers).
 constexpr uint64_t kRuntimeBytes = 64 * kMiB;
 // The default share of free memory that a server takes.
 constexpr uint64_t kDefaultShareNumerator = 3;
@@ -128,11 +129,19 @@ Result<std::optional<ChatTemplate>> LoadChatTemplate(const Options& options,
   const char* flag = "--chat-template";
   if (!options.chat_template_file.empty()) {
     flag = "--chat-template-file";
+    if (!options.chat_template.empty()) {
+      return InvalidArgument("--chat-template and --chat-template-file exclude each other");
+    }
     std::ifstream file(options.chat_template_file);
-    if (!file) return NotFound("{}: cannot read '{}'", flag, options.chat_template_file);
+    if (!file || !std::filesystem::is_regular_file(options.chat_template_file)) {
+      return NotFound("{}: cannot read '{}' as a file", flag, options.chat_template_file);
+    }
     std::stringstream text;
     text << file.rdbuf();
     source = text.str();
+    if (source.find_first_not_of(" \t\r\n") == std::string::npos) {
+      return InvalidArgument("{}: '{}' is empty", flag, options.chat_template_file);
+    }
   } else if (!source.empty()) {
     const auto builtin = FindBuiltinChatTemplate(source);
     if (builtin.has_value()) source = std::string(*builtin);

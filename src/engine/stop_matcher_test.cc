@@ -86,8 +86,8 @@ TEST(StopMatcherTest, ValidatesItsLimits) {
   EXPECT_TRUE(StopMatcher::Validate(std::vector<std::string>(16, "x")).has_value());
   EXPECT_FALSE(StopMatcher::Validate(std::vector<std::string>(17, "x")).has_value());
   EXPECT_FALSE(StopMatcher::Validate({""}).has_value());
-  EXPECT_TRUE(StopMatcher::Validate({std::string(256, 'x')}).has_value());
-  EXPECT_FALSE(StopMatcher::Validate({std::string(257, 'x')}).has_value());
+  EXPECT_TRUE(StopMatcher::Validate({std::string(1024, 'x')}).has_value());
+  EXPECT_FALSE(StopMatcher::Validate({std::string(1025, 'x')}).has_value());
   EXPECT_FALSE(StopMatcher::Validate({"\x80"}).has_value());
 }
 

@@ -1,4 +1,4 @@
-// Role: the boundary of src/kv: records in frames, pages in sequences (DESIGN 3 and 6).
+// Role: the boundary of src/kv: records in frames, pages in sequences.
 // Thread: the engine thread only. Invariants: a record is one layer's state of one page of 64
 // tokens; records of equal size share 2 MiB frames; frames come from the arena and go back whole; a
 // sliding layer's records behind the window are freed as soon as no row can see them. kv8: every

@@ -1,7 +1,7 @@
 // Role: the decoder that the supported architectures share: embedding, then per layer attention and
 // gated MLP around a residual, final norm and head. Architectures differ in a DecoderSpec.
 // Thread: the engine thread; kernels spread over the pool. Invariants: a row's results depend on
-// its own sequence only (DESIGN 5); Forward allocates nothing once its buffers have grown to the
+// its own sequence only; Forward allocates nothing once its buffers have grown to the
 // step.
 #ifndef BALLAST_MODEL_DECODER_H_
 #define BALLAST_MODEL_DECODER_H_

@@ -1,7 +1,7 @@
 // Role: teacher-forced evaluation behind `ballast eval` and the exactness tests: negative
 // log-likelihood, and one hash over all logits, under any schedule.
 // Thread: the engine thread. Invariant: the hash depends on tokens, model and declared settings;
-// the schedule (mode, prefill_chunk, batch, neighbours) must not change it (DESIGN 5).
+// the schedule (mode, prefill_chunk, batch, neighbours) must not change it.
 #ifndef BALLAST_MODEL_EVALUATE_H_
 #define BALLAST_MODEL_EVALUATE_H_
 

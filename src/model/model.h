@@ -2,7 +2,7 @@
 // (llama.cc, qwen2.cc, …) and one line in registry.cc.
 // Thread: the engine thread only. Invariant: the logits of a row depend on its sequence's tokens
 // and the declared settings, never on the other rows of the step or on how rows were grouped
-// (DESIGN 5).
+// (docs/arithmetic.md).
 #ifndef BALLAST_MODEL_MODEL_H_
 #define BALLAST_MODEL_MODEL_H_
 

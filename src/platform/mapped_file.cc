@@ -84,7 +84,7 @@ MappedFile::MappedFile(std::string path, int fd, int64_t modified_ns,
       size_(bytes.size()) {}
 
 Result<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     const Code code = errno == ENOENT   ? Code::kNotFound
                       : errno == EACCES ? Code::kPermissionDenied

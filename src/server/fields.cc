@@ -85,7 +85,7 @@ constexpr FieldRule kRules[] = {
     {"reasoning_effort", kChat, kRefused, nullptr,
      "pass what the model's template knows in \"chat_template_kwargs\""},
     {"verbosity", kChat, kRefused, nullptr, ""},
-    {"cache_prompt", kGeneration, kRefused, IsTrue, "the prefix cache is always on"},
+    {"cache_prompt", kGeneration, kRefused, IsTrue, "there is no prefix cache yet"},
     {"parse_special", kTokenize, kRefused, IsFalse,
      "text from a request never becomes a control token"},
 };

@@ -72,6 +72,7 @@ TEST(ParseGenerationTest, SeedsDifferUnlessGiven) {
 TEST(OriginTest, ComparesHostsAndNames) {
   EXPECT_TRUE(OriginIsHost("http://localhost:8080", "LOCALHOST:8080"));
   EXPECT_FALSE(OriginIsHost("http://localhost:8081", "localhost:8080"));
+  EXPECT_FALSE(OriginIsHost("https://localhost:8080", "localhost:8080"));
   EXPECT_FALSE(OriginIsHost("null", "localhost"));
   EXPECT_FALSE(OriginIsHost("http://", ""));
   EXPECT_TRUE(HostIsLocal("127.0.0.1:80"));

@@ -116,6 +116,14 @@ HttpResponse HttpApp::TransportError(int status, std::string_view message) {
 ApiStatus HttpApp::CheckCaller(const HttpRequest& request) const {
   const std::string_view host = request.Header("Host");
   ApiError error;
+  const auto hosts =
+      std::count_if(request.headers.begin(), request.headers.end(),
+                    [](const auto& header) { return EqualsIgnoreCase(header.first, "Host"); });
+  if (hosts > 1) {  // a proxy and this server could each believe another one (RFC 9112 §3.2)
+    error.message = fmt::format("the request has {} Host headers, one is allowed", hosts);
+    error.code = "duplicate_host";
+    return error;
+  }
   error.status = 403;
   error.type = "permission_error";
   if (on_loopback_ && !host.empty() && !HostIsLocal(host) &&

@@ -41,7 +41,9 @@ bool HostIsLocal(std::string_view host) {
 bool OriginIsHost(std::string_view origin, std::string_view host) {
   const size_t scheme = origin.find("://");
   if (scheme == std::string_view::npos || host.empty()) return false;
-  return EqualsIgnoreCase(origin.substr(scheme + 3), host);
+  // This server speaks plain HTTP: a page served over TLS came from somebody else.
+  return EqualsIgnoreCase(origin.substr(0, scheme), "http") &&
+         EqualsIgnoreCase(origin.substr(scheme + 3), host);
 }
 
 bool Contains(const std::vector<std::string>& list, std::string_view value) {

@@ -11,8 +11,13 @@ namespace ballast {
 
 namespace {
 
+// What a template gets from the request itself or from the model.
+constexpr const char* kTemplateOwn[] = {
+    "messages",  "tools",     "documents",       "add_generation_prompt",
+    "bos_token", "eos_token", "raise_exception", "strftime_now"};
+
 ApiResult<Json> ParseObject(std::string_view body, Endpoints endpoint) {
-  auto parsed = ParseJson(body, kMaxJsonDepth, kMaxObjectMembers);
+  auto parsed = ParseJsonUniqueKeys(body, kMaxJsonDepth, kMaxObjectMembers);
   if (!parsed) {
     ApiError error = FromError(parsed.error());
     error.code = "invalid_json";
@@ -277,6 +282,11 @@ ApiResult<GenerationBody> ParseGeneration(std::string_view body, Endpoints endpo
     if (!kwargs->is_object()) {
       return FieldError("chat_template_kwargs", "invalid_type",
                         "chat_template_kwargs must be an object, not {}", ShowJson(*kwargs));
+    }
+    for (const char* name : kTemplateOwn) {
+      if (!kwargs->contains(name)) continue;
+      return FieldError(fmt::format("chat_template_kwargs.{}", name), "invalid_value",
+                        "chat_template_kwargs.{} is set by the server and cannot be given", name);
     }
     out.template_kwargs = *kwargs;
   }

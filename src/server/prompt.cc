@@ -34,7 +34,7 @@ ApiResult<std::vector<TokenId>> ChatPrompt(const GenerationBody& body, const Out
   if (chat_template == nullptr) {
     return FieldError("messages", "no_chat_template",
                       "the model {:?} has no chat template; start the server with "
-                      "--chat-template FILE, or use /v1/completions",
+                      "--chat-template NAME or --chat-template-file FILE, or use /v1/completions",
                       engine.info().model_id);
   }
   const Tokenizer& tokenizer = engine.tokenizer();

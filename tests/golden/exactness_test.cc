@@ -1,5 +1,6 @@
-// The exactness contract (DESIGN 5) on seeded models: the hash over all logits does not depend on
-// the kernel body, threads, batch, chunking, mode, neighbours; it does depend on declared settings.
+// The exactness contract (docs/arithmetic.md) on seeded models: the hash over all logits does not
+// depend on the kernel body, threads, batch, chunking, mode, neighbours; it does depend on declared
+// settings.
 #include <gtest/gtest.h>
 
 #include <unistd.h>

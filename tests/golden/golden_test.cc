@@ -44,7 +44,7 @@ std::unique_ptr<LoadedModel> GoldenTest::current_;
   do {                                                                           \
     if ((loaded) == nullptr) {                                                   \
       ASSERT_NE(std::string(name), kDefaultModel) << "run `ballast pull` first"; \
-      GTEST_SKIP() << (name) << " is not in the local cache";                    \
+      SKIP_OR_FAIL() << (name) << " is not in the local cache";                  \
     }                                                                            \
   } while (false)
 
@@ -108,7 +108,7 @@ class GoldenTexts : public GoldenTest,
 TEST_P(GoldenTexts, StaysCloseToTheReference) {
   const auto& [bound, setting] = GetParam();
   auto gold = ReadGolden(GoldenDir() + "/logits/" + bound.file + ".gold");
-  if (!gold.has_value()) GTEST_SKIP() << gold.error().message;
+  ASSERT_TRUE(gold.has_value()) << gold.error().message;
   ModelOptions options;
   options.activations =
       setting == Setting::kDefault ? Activations::kDefault : Activations::kPrecise;

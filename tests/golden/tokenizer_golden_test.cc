@@ -43,10 +43,10 @@ class TokenizerGolden : public ::testing::TestWithParam<Vocabulary> {
   }
 };
 
-#define SKIP_IF_ABSENT(tokenizer)                                                    \
-  if ((tokenizer) == nullptr) {                                                      \
-    GTEST_SKIP() << GetParam().model << " is not in the local cache; `ballast pull " \
-                 << GetParam().model << "` fetches it";                              \
+#define SKIP_IF_ABSENT(tokenizer)                                                      \
+  if ((tokenizer) == nullptr) {                                                        \
+    SKIP_OR_FAIL() << GetParam().model << " is not in the local cache; `ballast pull " \
+                   << GetParam().model << "` fetches it";                              \
   }
 
 std::vector<Json> ReadLines() {

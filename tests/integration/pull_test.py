@@ -17,7 +17,7 @@ import time
 import unittest
 
 BALLAST = sys.argv.pop(1) if len(sys.argv) > 1 else "build/ballast"
-BODY = bytes(range(256)) * 4096
+BODY = b"GGUF" + bytes(range(256)) * 4096
 SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
@@ -43,6 +43,12 @@ class Hub(http.server.BaseHTTPRequestHandler):
             # Another host name, so that the token must not follow.
             self.send_header("Location", f"http://localhost:{self.server.server_port}/cdn/file.gguf")
             self.end_headers()
+            return
+        if name == "page.gguf":  # an error page that calls itself a success, without a hash
+            self.send_response(200)
+            self.send_header("Content-Length", "6")
+            self.end_headers()
+            self.wfile.write(b"<html>")
             return
         start = 0
         if "Range" in self.headers and name != "norange.gguf":
@@ -89,6 +95,13 @@ class PullTest(unittest.TestCase):
 
     def stored(self, name):
         return pathlib.Path(self.home.name, "models", "hf", "org", "repo", name)
+
+    def test_what_is_no_model_is_refused(self):
+        result = self.pull("hf:org/repo/page.gguf")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn('does not begin with "GGUF"', result.stderr)
+        self.assertEqual(list(self.stored("page.gguf").parent.glob("page.gguf*.partial")), [])
+        self.assertFalse(self.stored("page.gguf").exists())
 
     def test_fetches_verifies_and_prints_the_path(self):
         result = self.pull("hf:org/repo/file.gguf", "--json")
