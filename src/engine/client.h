@@ -41,6 +41,9 @@ struct SamplingParams {
 /// Checks every range. Errors: kInvalidArgument naming the API field, value and limits.
 Status ValidateSampling(const SamplingParams& params, int32_t vocab);
 
+/// What an embedding is made of: the mean of the prompt's hidden states or the last one.
+enum class Pooling { kNone, kMean, kLast };
+
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // not empty; BOS already added by the caller
   SamplingParams sampling;
@@ -56,6 +59,9 @@ struct GenerationRequest {
   /// before that, an end token fits only where the text may end. Not together with ignore_eos.
   /// Log probabilities stay those of the model, before the mask.
   std::shared_ptr<const grammar::Grammar> grammar;
+  /// Other than kNone: nothing is generated; the end carries the prompt's embedding. Every row's
+  /// hidden state is computed, so a cached prefix is of no use to kMean.
+  Pooling pooling = Pooling::kNone;
 };
 
 struct TokenLogprob {
@@ -94,6 +100,9 @@ struct FinishEvent {
   std::string stop;  // the stop string that matched, if one did
   Usage usage;
   Timings timings;
+  /// With pooling: final-norm hidden states, pooled and scaled to length 1, [info().hidden]. The
+  /// same bits whatever the batch and the chunks.
+  std::vector<float> embedding = {};
 };
 
 /// Receives one request's events. Kept alive by the engine until the final event.
@@ -112,6 +121,8 @@ struct EngineInfo {
   std::string architecture;
   int64_t context = 0;  // tokens a request may use
   int32_t vocab = 0;
+  int32_t hidden = 0;                // dimensions of an embedding
+  Pooling pooling = Pooling::kMean;  // of embeddings, unless a request says
   int64_t created_unix = 0;
   std::string isa;
   std::string activations;  // "default" or "precise"

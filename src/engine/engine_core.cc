@@ -2,6 +2,7 @@
 #include "engine/engine_core.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "engine/logprobs.h"
@@ -11,6 +12,16 @@ namespace ballast {
 namespace {
 
 constexpr double kRateWindowMs = 1000;
+
+class PoolingSink final : public HiddenSink {
+ public:
+  explicit PoolingSink(std::function<void(const float*)> take) : take_(std::move(take)) {}
+  void Consume(const float* hidden) override { take_(hidden); }
+
+ private:
+  std::function<void(const float*)> take_;
+};
+
 // Sampling a row of fewer logits costs less than waking a thread.
 constexpr size_t kParallelVocab = 8192;
 
@@ -94,16 +105,27 @@ bool EngineCore::EndStep() {
   return !abandon_.load(std::memory_order_relaxed);
 }
 
+void EngineCore::AddPooledRows(const StepItem& item, int32_t first_row) {
+  for (int32_t i = 0; i < item.rows; ++i) {
+    if (!item.sequence->pooler().Needs(item.position + i)) continue;
+    step_hidden_rows_.push_back(first_row + i);
+    step_pooled_.push_back({item.sequence, item.position + i});
+  }
+}
+
 bool EngineCore::Compute(const StepPlan& plan) {
   step_tokens_.clear();
   step_slices_.clear();
   step_logit_rows_.clear();
   step_sampled_.clear();
+  step_hidden_rows_.clear();
+  step_pooled_.clear();
   for (const StepItem& item : plan.items) {
     const int32_t first_row = static_cast<int32_t>(step_tokens_.size());
     step_slices_.push_back({item.sequence->kv.get(), item.position, first_row, item.rows});
     const auto begin = item.sequence->tokens().begin() + item.position;
     step_tokens_.insert(step_tokens_.end(), begin, begin + item.rows);
+    AddPooledRows(item, first_row);
     if (!item.wants_logits) continue;
     step_logit_rows_.push_back(first_row + item.rows - 1);
     step_sampled_.push_back(item.sequence);
@@ -118,7 +140,15 @@ bool EngineCore::Compute(const StepPlan& plan) {
   for (Sequence* sequence : step_sampled_) matchers.push_back(sequence->matcher());
   masks_.Start(std::move(matchers));
   BeginStep(plan);
-  model_->Forward({step_tokens_, step_slices_, step_logit_rows_, &abandon_}, logits_.data());
+  PoolingSink sink([this](const float* hidden) {
+    const auto cols = static_cast<size_t>(info_.hidden);
+    for (size_t i = 0; i < step_pooled_.size(); ++i) {
+      step_pooled_[i].sequence->pooler().Add(step_pooled_[i].position, {hidden + i * cols, cols});
+    }
+  });
+  model_->Forward(
+      {step_tokens_, step_slices_, step_logit_rows_, &abandon_, step_hidden_rows_, &sink},
+      logits_.data());
   masks_.Wait();
   if (!EndStep()) return false;
   for (const StepItem& item : plan.items) {
@@ -184,6 +214,12 @@ void EngineCore::Deliver(const StepPlan& plan) {
   for (size_t row = 0; row < step_sampled_.size(); ++row) {
     DeliverToken(*step_sampled_[row], step_new_tokens_[row], LogitsRow(row));
   }
+  for (const StepItem& item : plan.items) {
+    if (item.decode || item.wants_logits || !item.sequence->embeds()) continue;
+    if (item.sequence->computed == item.sequence->length()) {
+      End(item.sequence->id(), FinishReason::kStop);
+    }
+  }
 }
 
 void EngineCore::DeliverToken(Sequence& sequence, TokenId token, std::span<const float> logits) {
@@ -225,6 +261,7 @@ void EngineCore::End(RequestId id, FinishReason reason, std::optional<Error> err
   event.stop = sequence->matched_stop();
   event.reason = event.stop.empty() ? reason : FinishReason::kStop;
   event.usage = sequence->usage();
+  if (reason == FinishReason::kStop) event.embedding = sequence->pooler().Take();
   const int64_t now = NowNs();
   const bool admitted = sequence->admitted_ns > 0;
   event.timings.queue_ms =

@@ -67,6 +67,7 @@ class EngineCore {
   void EndExhausted(const StepPlan& plan);
   /// False: everybody in the step has been cancelled meanwhile; nothing of it counts.
   bool Compute(const StepPlan& plan);
+  void AddPooledRows(const StepItem& item, int32_t first_row);
   void BeginStep(const StepPlan& plan);
   bool EndStep();
   void SampleRows();
@@ -103,6 +104,12 @@ class EngineCore {
   std::vector<Sequence*> step_sampled_;  // [logit rows]
   std::vector<TokenId> step_new_tokens_;
   std::vector<float> logits_;  // [logit rows, vocab]
+  std::vector<int32_t> step_hidden_rows_;
+  struct PooledRow {
+    Sequence* sequence;
+    int64_t position;
+  };
+  std::vector<PooledRow> step_pooled_;  // [hidden rows]
 
   // Guarded by mutex_.
   mutable std::mutex mutex_;

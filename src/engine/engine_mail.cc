@@ -47,6 +47,8 @@ EngineCore::EngineCore(EngineOptions options, std::unique_ptr<Model> model, Kern
   info_.architecture = config.architecture;
   info_.context = std::min(context_, capacity_tokens_);
   info_.vocab = config.vocab;
+  info_.hidden = config.hidden;
+  info_.pooling = config.pools_last_token ? Pooling::kLast : Pooling::kMean;
   info_.created_unix = clock_->UnixSeconds();
   info_.isa = IsaName(kernels_.isa());
   info_.activations = options_.activations == Activations::kDefault ? "default" : "precise";
@@ -81,18 +83,19 @@ EngineCore::~EngineCore() {
 Status EngineCore::Validate(const GenerationRequest& request) const {
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("prompt: 0 tokens, at least 1 is needed");
-  if (prompt + 1 > context_) {
+  const bool embeds = request.pooling != Pooling::kNone;
+  const std::string_view room = embeds ? "" : " and needs room for at least one more";
+  const int64_t need = prompt + (embeds ? 0 : 1);
+  if (need > context_) {
     return WithReason(InvalidArgument("This model's maximum context length is {} tokens, but the "
-                                      "request has {} prompt tokens and needs room for at least "
-                                      "one more",
-                                      context_, prompt),
+                                      "request has {} prompt tokens{}",
+                                      context_, prompt, room),
                       "context_length_exceeded");
   }
-  if (prompt + 1 > capacity_tokens_) {
+  if (need > capacity_tokens_) {
     return WithReason(InvalidArgument("The server's memory holds the context of at most {} tokens, "
-                                      "but the request has {} prompt tokens and needs room for at "
-                                      "least one more",
-                                      capacity_tokens_, prompt),
+                                      "but the request has {} prompt tokens{}",
+                                      capacity_tokens_, prompt, room),
                       "context_length_exceeded");
   }
   for (const TokenId token : request.prompt) {

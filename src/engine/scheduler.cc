@@ -160,7 +160,8 @@ int32_t Scheduler::AddChunk(Sequence* sequence, int32_t rows, StepPlan* plan) {
   if (end <= begin) return 0;  // fewer rows than to the next border
   if (!sequence->kv->Reserve(end).has_value()) return 0;
   const int32_t added = static_cast<int32_t>(end - begin);
-  plan->items.push_back({sequence, begin, added, false, end == sequence->length()});
+  plan->items.push_back(
+      {sequence, begin, added, false, end == sequence->length() && !sequence->embeds()});
   plan->prefill_rows += added;
   return added;
 }

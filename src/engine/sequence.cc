@@ -18,6 +18,7 @@ Sequence::Sequence(RequestId id, GenerationRequest request, std::shared_ptr<Requ
       counts_needed_(NeedsTokenCounts(request_.sampling)),
       detokenizer_(tokenizer),
       stop_(request_.stop),
+      pooler_(request_.pooling, prompt_tokens_),
       trie_(trie) {
   if (request_.grammar != nullptr) matcher_.emplace(request_.grammar);
   if (request_.deadline_ms > 0) deadline_ns = now_ns + request_.deadline_ms * 1'000'000;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/client.h"
+#include "engine/pooler.h"
 #include "engine/sampler.h"
 #include "engine/stop_matcher.h"
 #include "kv/kv_cache.h"
@@ -42,6 +43,9 @@ class Sequence {
   /// Where the output stands in the request's grammar; null without one. Survives preemption, as
   /// the generated tokens do.
   grammar::Matcher* matcher() { return matcher_ ? &*matcher_ : nullptr; }
+  /// Wants an embedding; ends with its prompt.
+  bool embeds() const { return request_.pooling != Pooling::kNone; }
+  Pooler& pooler() { return pooler_; }
 
   /// Exactly one token is missing its KV and its logits are wanted next.
   bool decoding() const { return computed == length() - 1 && generated() > 0; }
@@ -84,6 +88,7 @@ class Sequence {
   bool counts_needed_;
   StreamingDetokenizer detokenizer_;
   StopMatcher stop_;
+  Pooler pooler_;
   std::string matched_stop_;
   const grammar::TokenTrie* trie_;
   std::optional<grammar::Matcher> matcher_;

@@ -11,6 +11,16 @@ namespace {
 
 constexpr int64_t kEmbedRowsPerTask = 16;
 
+/// Of `rows` [all.size(), cols] keeps those of `kept`, a subset of `all`; both ascending.
+void KeepRows(std::span<const int32_t> all, std::span<const int32_t> kept, size_t cols,
+              float* rows) {
+  size_t from = 0;
+  for (size_t to = 0; to < kept.size(); ++to, ++from) {
+    while (all[from] != kept[to]) ++from;
+    if (from != to) std::memcpy(rows + to * cols, rows + from * cols, cols * sizeof(float));
+  }
+}
+
 }  // namespace
 
 void Decoder::Forward(const StepBatch& batch, float* logits) {
@@ -43,10 +53,22 @@ void Decoder::Layers(const StepBatch& batch) {
   CHECK(rows > 0 && rows <= max_step_rows_);
   PlanRows(batch);
   Embed(batch.tokens);
-  const auto wanted = static_cast<int64_t>(batch.logit_rows.size());
+  const auto wanted = static_cast<int64_t>(wanted_rows_.size());
   for (size_t i = 0; i < weights_.layers.size() && !batch.abandoned(); ++i) {
     Layer(i, batch, rows, wanted);
   }
+  if (!batch.hidden_rows.empty() && !batch.abandoned()) Hidden(batch);
+}
+
+// Leaves the rows whose logits are wanted in x_[0, …), as the head expects them.
+void Decoder::Hidden(const StepBatch& batch) {
+  const ModelConfig& c = spec_.config;
+  const auto cols = static_cast<size_t>(c.hidden);
+  const auto wanted = static_cast<int64_t>(wanted_rows_.size());
+  kernels_.RmsNorm(x_, weights_.final_norm, c.norm_eps, wanted, c.hidden, h_);
+  KeepRows(wanted_rows_, batch.hidden_rows, cols, h_);
+  batch.hidden_sink->Consume(h_);
+  KeepRows(wanted_rows_, batch.logit_rows, cols, x_);
 }
 
 void Decoder::Embed(std::span<const TokenId> tokens) {
@@ -72,7 +94,7 @@ void Decoder::Embed(std::span<const TokenId> tokens) {
   }
 }
 
-/// After the last layer's KV is written only the rows whose logits are wanted go on: `wanted` of
+/// After the last layer's KV is written only the rows whose results are wanted go on: `wanted` of
 /// them, in x_[0, wanted).
 void Decoder::Layer(size_t index, const StepBatch& batch, int64_t rows, int64_t wanted) {
   const ModelConfig& c = spec_.config;
@@ -88,17 +110,17 @@ void Decoder::Layer(size_t index, const StepBatch& batch, int64_t rows, int64_t 
                 positions_.data());
   const bool last = index + 1 == weights_.layers.size();
   Attend(static_cast<int32_t>(index), batch, last ? wanted_runs_ : all_runs_);
-  if (last && wanted != rows) KeepWantedRows(batch.logit_rows);
+  if (last && wanted != rows) KeepWantedRows();
   const int64_t left = last ? wanted : rows;
   if (left == 0) return;
   AttentionOut(layer, left);
   Mlp(layer, left);
 }
 
-void Decoder::KeepWantedRows(std::span<const int32_t> wanted) {
+void Decoder::KeepWantedRows() {
   const auto hidden = static_cast<size_t>(spec_.config.hidden);
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    const auto row = static_cast<size_t>(wanted[i]);
+  for (size_t i = 0; i < wanted_rows_.size(); ++i) {
+    const auto row = static_cast<size_t>(wanted_rows_[i]);
     if (row != i) std::memcpy(x_ + i * hidden, x_ + row * hidden, hidden * sizeof(float));
   }
 }

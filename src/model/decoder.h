@@ -114,7 +114,8 @@ class Decoder final : public Model {
   void AttentionOut(const DecoderLayer& layer, int64_t rows);
   void Mlp(const DecoderLayer& layer, int64_t rows);
   void AddNormed(const float* y, const float* norm, int64_t rows);
-  void KeepWantedRows(std::span<const int32_t> wanted);
+  void KeepWantedRows();
+  void Hidden(const StepBatch& batch);
   void Head(int64_t first, int64_t rows, float* logits);
   void MatmulRounded(std::span<const MatmulTask> tasks, MatmulRole role, const LinearInput& input,
                      int64_t rows);
@@ -166,6 +167,7 @@ class Decoder final : public Model {
   std::vector<int64_t> positions_;
   std::vector<RowRun> all_runs_;
   std::vector<RowRun> wanted_runs_;
+  std::vector<int32_t> wanted_rows_;  // logit and hidden rows, ascending
   std::vector<AttentionTask> tasks_;
   std::vector<std::byte*> write_pages_;       // kv8: f16 records to write a slice into
   std::vector<const std::byte*> read_pages_;  // kv8: page lists of tasks inside a filling page

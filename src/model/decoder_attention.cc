@@ -4,6 +4,7 @@
 // are written to scratch, rounded, and then read in both forms.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "base/check.h"
 #include "model/decoder.h"
@@ -37,7 +38,10 @@ void Decoder::PlanRows(const StepBatch& batch) {
   positions_.clear();
   all_runs_.clear();
   wanted_runs_.clear();
-  size_t next = 0;  // in batch.logit_rows
+  wanted_rows_.clear();
+  std::set_union(batch.logit_rows.begin(), batch.logit_rows.end(), batch.hidden_rows.begin(),
+                 batch.hidden_rows.end(), std::back_inserter(wanted_rows_));
+  size_t next = 0;  // in wanted_rows_
   for (size_t i = 0; i < batch.slices.size(); ++i) {
     const SequenceSlice& s = batch.slices[i];
     const auto slice = static_cast<int32_t>(i);
@@ -48,19 +52,19 @@ void Decoder::PlanRows(const StepBatch& batch) {
     ChargeRope(s.position + s.rows);
     AddRuns(slice, s, 0, s.rows, s.first_row, &all_runs_);
     const int32_t end = s.first_row + s.rows;
-    while (next < batch.logit_rows.size() && batch.logit_rows[next] < end) {
+    while (next < wanted_rows_.size() && wanted_rows_[next] < end) {
       const size_t begin = next++;
-      const int32_t first = batch.logit_rows[begin];
+      const int32_t first = wanted_rows_[begin];
       CHECK(first >= s.first_row);
-      while (next < batch.logit_rows.size() && batch.logit_rows[next] < end &&
-             batch.logit_rows[next] == batch.logit_rows[next - 1] + 1) {
+      while (next < wanted_rows_.size() && wanted_rows_[next] < end &&
+             wanted_rows_[next] == wanted_rows_[next - 1] + 1) {
         ++next;
       }
       AddRuns(slice, s, first - s.first_row, static_cast<int32_t>(next - begin),
               static_cast<int64_t>(begin), &wanted_runs_);
     }
   }
-  CHECK(positions_.size() == batch.tokens.size() && next == batch.logit_rows.size());
+  CHECK(positions_.size() == batch.tokens.size() && next == wanted_rows_.size());
 }
 
 AttentionShape Decoder::ShapeOf(int32_t layer) const {

@@ -43,6 +43,7 @@ struct ModelConfig {
   float attention_scale = 0;
   float embedding_scale = 1;
   bool tied_embedding = false;
+  bool pools_last_token = false;  // the file says that embeddings are the last token's state
 };
 
 /// Consecutive rows of a step that belong to one sequence.
@@ -53,6 +54,15 @@ struct SequenceSlice {
   int32_t rows = 0;
 };
 
+/// Takes the hidden states of a step.
+class HiddenSink {
+ public:
+  virtual ~HiddenSink() = default;
+  /// [batch.hidden_rows.size(), config().hidden] after the final norm; void after the call. Called
+  /// once a step, before any logits, and not for abandoned steps.
+  virtual void Consume(const float* hidden) = 0;
+};
+
 /// One step. Rows of all slices are stacked: decode rows and prefill chunks alike.
 struct StepBatch {
   std::span<const TokenId> tokens;        // [rows]
@@ -61,6 +71,10 @@ struct StepBatch {
   /// Once true, Forward may return early: the logits and the slices' new KV are void then, and the
   /// sequences must be dropped. Null: never.
   const std::atomic<bool>* abandon = nullptr;
+  /// Rows whose hidden states go to `hidden_sink` (not null then), ascending. A row may be in both
+  /// lists.
+  std::span<const int32_t> hidden_rows = {};
+  HiddenSink* hidden_sink = nullptr;
   bool abandoned() const { return abandon != nullptr && abandon->load(std::memory_order_relaxed); }
 };
 

@@ -161,6 +161,9 @@ Result<DecoderSpec> ReadDecoderSpec(const WeightSource& source) {
                            eps);
   }
   config.norm_eps = static_cast<float>(eps);
+  constexpr int64_t kPoolLast = 3;  // GGUF's number; 0 is none and 1 the mean
+  ASSIGN_OR_RETURN(int64_t pooling, meta.GetI64InOr(ArchKey(source, "pooling_type"), 0, 4, 0));
+  config.pools_last_token = pooling == kPoolLast;
   ASSIGN_OR_RETURN(const TensorInfo* embedding, source.RequireTensor("token_embd.weight"));
   if (embedding->rows() < 1 || embedding->rows() > kMaxVocab) {
     return InvalidArgument("{}: token_embd.weight has {} rows; the vocabulary must be in [1, {}]",

@@ -80,11 +80,27 @@ void FakeModel::LogitsAfter(const std::vector<TokenId>& tokens, std::vector<floa
   }
 }
 
+std::vector<float> FakeModel::HiddenAfter(const std::vector<TokenId>& tokens) {
+  std::vector<float> hidden(16);
+  LogitsAfter(tokens, &hidden);
+  return hidden;
+}
+
+void FakeModel::CollectHidden(const StepBatch& batch, const SequenceSlice& slice,
+                              std::vector<float>* out) {
+  for (const int32_t row : batch.hidden_rows) {
+    if (row < slice.first_row || row >= slice.first_row + slice.rows) continue;
+    const auto hidden = HiddenAfter(ReadBack(slice, slice.position + row - slice.first_row + 1));
+    out->insert(out->end(), hidden.begin(), hidden.end());
+  }
+}
+
 void FakeModel::Forward(const StepBatch& batch, float* logits) {
   if (options_.on_step) options_.on_step(batch);
   Check(static_cast<int64_t>(batch.tokens.size()) <= options_.max_step_rows);
   StepRecord record;
   std::vector<float> row_logits(static_cast<size_t>(options_.vocab));
+  std::vector<float> hidden;
   size_t next_logit = 0;
   int32_t next_row = 0;
   for (const SequenceSlice& slice : batch.slices) {
@@ -97,16 +113,21 @@ void FakeModel::Forward(const StepBatch& batch, float* logits) {
       WriteRow(slice, slice.position + i,
                batch.tokens[static_cast<size_t>(slice.first_row) + static_cast<size_t>(i)]);
     }
+    CollectHidden(batch, slice, &hidden);
+    const bool embedded =
+        std::binary_search(batch.hidden_rows.begin(), batch.hidden_rows.end(), next_row - 1);
     const bool wanted =
         next_logit < batch.logit_rows.size() && batch.logit_rows[next_logit] == next_row - 1;
     // A chunk that is not the prompt's last ends at a multiple of 16.
-    Check(wanted || (slice.position + slice.rows) % 16 == 0);
+    Check(wanted || embedded || (slice.position + slice.rows) % 16 == 0);
     if (!wanted) continue;
     LogitsAfter(ReadBack(slice, slice.position + slice.rows), &row_logits);
     std::copy(row_logits.begin(), row_logits.end(), logits + next_logit * row_logits.size());
     ++next_logit;
   }
   Check(next_logit == batch.logit_rows.size());
+  Check(hidden.size() == batch.hidden_rows.size() * 16);
+  if (!batch.hidden_rows.empty()) batch.hidden_sink->Consume(hidden.data());
   Check(static_cast<size_t>(next_row) == batch.tokens.size());
   if (options_.clock != nullptr) {
     options_.clock->Advance(options_.step_ms +

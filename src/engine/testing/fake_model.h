@@ -67,6 +67,8 @@ class FakeModel final : public Model {
   /// chunks that end off a border, layers that disagree.
   int64_t violations() const { return violations_.load(); }
 
+  /// The final-norm hidden state of the last of `tokens`, [16].
+  static std::vector<float> HiddenAfter(const std::vector<TokenId>& tokens);
   /// The logits after `tokens` (a window forgets nothing here: the window's layer is only written).
   static void LogitsAfter(const std::vector<TokenId>& tokens, std::vector<float>* logits);
 
@@ -74,6 +76,7 @@ class FakeModel final : public Model {
   void Check(bool condition) {
     if (!condition) violations_.fetch_add(1);
   }
+  void CollectHidden(const StepBatch& batch, const SequenceSlice& slice, std::vector<float>* out);
   void WriteRow(const SequenceSlice& slice, int64_t position, TokenId token);
   std::vector<TokenId> ReadBack(const SequenceSlice& slice, int64_t tokens);
 
