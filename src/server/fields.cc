@@ -99,8 +99,10 @@ ApiStatus CheckFields(const Json& body, Endpoints endpoint) {
   for (const auto& [name, value] : body.items()) {
     if (value.is_null()) continue;
     const FieldRule* found = nullptr;
-    for (const FieldRule& rule : kRules) {
-      if (rule.name == name && (rule.endpoints & endpoint) != 0) found = &rule;
+    for (const auto rules : {FieldRules(), SurfaceFieldRules()}) {
+      for (const FieldRule& rule : rules) {
+        if (rule.name == name && (rule.endpoints & endpoint) != 0) found = &rule;
+      }
     }
     if (found == nullptr) {
       const std::string shown = name.substr(0, 64);  // a hostile body may hold megabytes of name

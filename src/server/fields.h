@@ -19,6 +19,10 @@ enum Endpoints : unsigned {
   kGeneration = kChat | kCompletions,
   kTokenize = 4,
   kDetokenize = 8,
+  kEmbeddings = 16,
+  kMessages = 32,
+  kCountTokens = 64,
+  kResponses = 128,
 };
 
 enum class FieldKind {
@@ -37,7 +41,10 @@ struct FieldRule {
   std::string_view why;
 };
 
+/// The fields of chat, completions and the tokenizer.
 std::span<const FieldRule> FieldRules();
+/// The fields of the other surfaces; each has three lists of its own in docs/api.md.
+std::span<const FieldRule> SurfaceFieldRules();
 
 /// Checks every member of `body` (an object). Nulls are accepted everywhere. Errors: 400 with the
 /// field as `param` and code "unsupported_field" or "unknown_field".

@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "server/origin.h"
 #include "server/parse_request.h"
@@ -46,6 +47,29 @@ TEST(FieldRulesTest, AreThoseOfTheDocumentation) {
   EXPECT_EQ(ListedIn(docs, "### Fields that act"), table[FieldKind::kActs]);
   EXPECT_EQ(ListedIn(docs, "### Fields accepted without effect"), table[FieldKind::kNoEffect]);
   EXPECT_EQ(ListedIn(docs, "### Fields refused"), table[FieldKind::kRefused]);
+}
+
+TEST(FieldRulesTest, SurfacesAreThoseOfTheDocumentation) {
+  const std::string docs = ReadFile(std::string(BALLAST_SOURCE_DIR) + "/docs/api.md");
+  const std::pair<const char*, unsigned> surfaces[] = {{"### Embeddings: ", kEmbeddings},
+                                                       {"### Messages: ", kMessages},
+                                                       {"### Responses: ", kResponses}};
+  for (const auto& [title, endpoint] : surfaces) {
+    std::map<FieldKind, std::set<std::string>> table;
+    for (const FieldRule& rule : SurfaceFieldRules()) {
+      if ((rule.endpoints & endpoint) == 0) continue;
+      EXPECT_TRUE(table[rule.kind].insert(std::string(rule.name)).second) << rule.name;
+    }
+    const std::pair<const char*, FieldKind> lists[] = {
+        {"fields that act", FieldKind::kActs},
+        {"accepted without effect", FieldKind::kNoEffect},
+        {"refused", FieldKind::kRefused}};
+    for (const auto& [heading, kind] : lists) {
+      const std::string line = std::string(title) + heading + "\n";
+      ASSERT_EQ(docs.find(line) == std::string::npos, table[kind].empty()) << line;
+      if (!table[kind].empty()) EXPECT_EQ(ListedIn(docs, line), table[kind]) << line;
+    }
+  }
 }
 
 TEST(FieldRulesTest, RefusedFieldsAreRefusedOnlyWhenTheySaySomething) {

@@ -165,6 +165,9 @@ void GenerationCall::WriteChoice(size_t index, const Json& delta, const Json& lo
   }
   choice["logprobs"] = logprobs;
   choice["finish_reason"] = finish;
+  if (const std::string& stop = choices_[index].stop; !finish.is_null() && !stop.empty()) {
+    choice["stop_reason"] = stop;
+  }
   Json chunk = ReplyEnvelope(setup_.reply, /*streamed=*/true);
   chunk["choices"] = Json::array({std::move(choice)});
   if (setup_.body.include_usage) chunk["usage"] = nullptr;
@@ -295,6 +298,7 @@ void GenerationCall::OnFinish(size_t index, FinishEvent event) {
     Choice& choice = choices_[index];
     choice.finished = true;
     choice.reason = event.reason;
+    choice.stop = event.stop;
     choice.usage = event.usage;
     choice.timings = event.timings;
     if (over_) return;
@@ -405,6 +409,7 @@ Json GenerationCall::ChoiceJson(size_t index) const {
   }
   json["logprobs"] = choice.logprobs;
   json["finish_reason"] = Ending(choice);
+  if (!choice.stop.empty()) json["stop_reason"] = choice.stop;
   return json;
 }
 

@@ -54,6 +54,7 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
     bool submitted = false;
     bool finished = false;
     FinishReason reason = FinishReason::kStop;
+    std::string stop;                   // the stop string that matched, if one did
     std::optional<ReplyParser> parser;  // chats
     std::string text;
     std::string reasoning;

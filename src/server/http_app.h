@@ -19,6 +19,8 @@
 
 namespace ballast {
 
+class ChatTranslator;
+
 class HttpApp final : public HttpHandler {
  public:
   /// `options` and `engine` must outlive the app.
@@ -40,6 +42,8 @@ class HttpApp final : public HttpHandler {
     std::string_view route;  // the fixed name, for metrics
     std::string rest;        // what a route ending in '/' leaves
     HttpHeaders headers;     // of every reply: x-request-id and, for allowed origins, CORS
+    /// Also the exchange, where the chat answers for another API. Null: it answers itself.
+    std::shared_ptr<ChatTranslator> translator;
   };
   using RouteMethod = void (HttpApp::*)(Call&);
   struct Route {
@@ -53,9 +57,17 @@ class HttpApp final : public HttpHandler {
   void ChatCompletions(Call& call);
   void Completions(Call& call);
   void Generate(Call& call, Endpoints endpoint);
+  void ApplyTemplate(Call& call);
   // routes_tokens.cc
   void Tokenize(Call& call);
   void Detokenize(Call& call);
+  // routes_messages.cc
+  void Messages(Call& call);
+  void CountTokens(Call& call);
+  // routes_responses.cc
+  void Responses(Call& call);
+  // routes_embeddings.cc
+  void Embeddings(Call& call);
   // routes_info.cc
   void Models(Call& call);
   void Model(Call& call);
@@ -65,6 +77,8 @@ class HttpApp final : public HttpHandler {
   void Memory(Call& call);
   void Console(Call& call);
 
+  /// The prompt of a chat body. Errors: as the chat's.
+  ApiResult<std::vector<TokenId>> ChatTokens(std::string_view chat) const;
   ApiStatus CheckCaller(const HttpRequest& request) const;
   void AddCorsHeaders(Call& call) const;
   /// 404 unless `model` is empty or the loaded one.

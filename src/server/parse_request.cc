@@ -255,6 +255,10 @@ ApiStatus ReadPrompts(const Json& body, const ModelLimits& limits, GenerationBod
 
 }  // namespace
 
+ApiResult<Json> ParseBody(std::string_view body, Endpoints endpoint) {
+  return ParseObject(body, endpoint);
+}
+
 ApiResult<GenerationBody> ParseGeneration(std::string_view body, Endpoints endpoint,
                                           const ModelLimits& limits) {
   ASSIGN_OR_RETURN(const Json json, ParseObject(body, endpoint));

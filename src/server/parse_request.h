@@ -55,6 +55,9 @@ struct GenerationBody {
 ApiResult<GenerationBody> ParseGeneration(std::string_view body, Endpoints endpoint,
                                           const ModelLimits& limits);
 
+/// The object in `body` with its fields checked against the endpoint's lists.
+ApiResult<Json> ParseBody(std::string_view body, Endpoints endpoint);
+
 struct TokenizeBody {
   std::string model;
   std::string content;

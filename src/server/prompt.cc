@@ -28,8 +28,10 @@ bool OpensThinking(const std::vector<TextSpan>& spans) {
   return end != std::string_view::npos && text.substr(0, end + 1).ends_with("<think>");
 }
 
-ApiResult<std::vector<TokenId>> ChatPrompt(const GenerationBody& body, const OutputPlan& plan,
-                                           const EngineClient& engine, bool* thinking) {
+}  // namespace
+
+ApiResult<std::vector<TextSpan>> RenderChat(const GenerationBody& body, const OutputPlan& plan,
+                                            const EngineClient& engine, bool* thinking) {
   const ChatTemplate* chat_template = engine.chat_template();
   if (chat_template == nullptr) {
     return FieldError("messages", "no_chat_template",
@@ -64,20 +66,17 @@ ApiResult<std::vector<TokenId>> ChatPrompt(const GenerationBody& body, const Out
   }
   *thinking = begun.empty() && OpensThinking(*spans);
   if (!begun.empty()) spans->push_back({begun, /*trusted=*/false});
-  std::vector<TokenId> tokens = tokenizer.EncodeSpans(*spans);
-  EnsureBos(tokenizer, tokens);
-  return tokens;
+  return *std::move(spans);
 }
-
-}  // namespace
 
 ApiResult<BuiltPrompts> BuildPrompts(const GenerationBody& body, const OutputPlan& plan,
                                      const EngineClient& engine) {
   BuiltPrompts built;
   std::vector<std::vector<TokenId>>& prompts = built.prompts;
   if (body.endpoint == kChat) {
-    ASSIGN_OR_RETURN(auto tokens, ChatPrompt(body, plan, engine, &built.thinking));
-    prompts.push_back(std::move(tokens));
+    ASSIGN_OR_RETURN(const auto spans, RenderChat(body, plan, engine, &built.thinking));
+    prompts.push_back(engine.tokenizer().EncodeSpans(spans));
+    EnsureBos(engine.tokenizer(), prompts.back());
   }
   for (const PromptInput& input : body.prompts) {
     if (const auto* text = std::get_if<std::string>(&input)) {

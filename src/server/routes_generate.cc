@@ -1,5 +1,6 @@
 // Role: /v1/chat/completions and /v1/completions.
 #include "base/clock.h"
+#include "server/chat_translator.h"
 #include "server/generation_call.h"
 #include "server/http_app.h"
 #include "server/output_plan.h"
@@ -41,6 +42,9 @@ void HttpApp::Generate(Call& call, Endpoints endpoint) {
   OutputPlan plan = PlanOutput(*body, engine_);
   auto built = BuildPrompts(*body, plan, engine_);
   if (!built) return ReplyError(call, built.error());
+  if (call.translator) {
+    call.translator->SetPromptTokens(static_cast<int64_t>(built->prompts.front().size()));
+  }
   plan.rules.thinking = built->thinking;
   ForbidCalls(plan, engine_.tokenizer(), &body->generation.sampling);
   body->generation.deadline_ms = options_.request_deadline_ms;
@@ -76,6 +80,29 @@ void HttpApp::Generate(Call& call, Endpoints endpoint) {
     waiting->body.generation.grammar = *std::move(grammar);
     GenerationCall::Run(std::move(*waiting));
   });
+}
+
+ApiResult<std::vector<TokenId>> HttpApp::ChatTokens(std::string_view chat) const {
+  ASSIGN_OR_RETURN(const GenerationBody body,
+                   ParseGeneration(chat, kChat, {engine_.info().vocab, engine_.info().context}));
+  RETURN_IF_ERROR(CheckModel(body.model));
+  ASSIGN_OR_RETURN(BuiltPrompts built, BuildPrompts(body, PlanOutput(body, engine_), engine_));
+  return std::move(built.prompts.front());
+}
+
+void HttpApp::ApplyTemplate(Call& call) {
+  const EngineInfo& info = engine_.info();
+  const auto body = ParseGeneration(call.request.body, kChat, {info.vocab, info.context});
+  if (!body) return ReplyError(call, body.error());
+  if (const auto known = CheckModel(body->model); !known) return ReplyError(call, known.error());
+  bool thinking = false;
+  const auto spans = RenderChat(*body, PlanOutput(*body, engine_), engine_, &thinking);
+  if (!spans) return ReplyError(call, spans.error());
+  Json reply;
+  std::string prompt;
+  for (const TextSpan& span : *spans) prompt += span.text;
+  reply["prompt"] = std::move(prompt);
+  ReplyJson(call, reply);
 }
 
 }  // namespace ballast

@@ -55,7 +55,8 @@ def main() -> int:
     kind, work = sys.argv[1], pathlib.Path(sys.argv[2]).absolute()
     work.mkdir(parents=True, exist_ok=True)
     if kind == "python":
-        return run_python(work, "test_openai_python.py")
+        return run_python(work, "test_openai_python.py") or run_python(
+            work, "test_surfaces_python.py")
     if kind == "schemas":
         return run_python(work, "schema_generation.py", "12", "1")
     if kind == "schemas-all":

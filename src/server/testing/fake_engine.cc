@@ -70,6 +70,7 @@ FakeEngine::FakeEngine(Options options) : options_(std::move(options)) {
   info_.architecture = "fake";
   info_.context = options_.context;
   info_.vocab = tokenizer_->vocab_size();
+  info_.hidden = 4;
   info_.created_unix = 1'700'000'000;
   info_.isa = "ref";
   info_.activations = "default";
@@ -123,8 +124,8 @@ Result<RequestId> FakeEngine::Submit(GenerationRequest request, std::shared_ptr<
     const size_t at = text.find(stop);
     if (at == std::string::npos) continue;
     text.resize(at);
+    active->stop = stop;
   }
-  active->ends_by_stop = text.size() < options_.reply.size();
   active->reply = tokenizer_->Encode(text);
   for (const auto& seen : seen_prompts_) {
     const int64_t shared = std::min(SharedTokens(seen, request.prompt), prompt - 1);
@@ -250,6 +251,10 @@ bool FakeEngine::Step(Active& active, Hold hold) {
     if (active.request.echo_progress) active.sink->OnProgress(active.prefilled, prompt);
     return false;
   }
+  if (active.request.pooling != Pooling::kNone) {
+    Finish(active, FinishReason::kStop);
+    return true;
+  }
   if (hold == Hold::kDecode && active.emitted > 0) return false;
   const auto emitted = static_cast<int64_t>(active.emitted);
   const int64_t room = options_.context - prompt;
@@ -289,10 +294,17 @@ TokenEvent FakeEngine::MakeEvent(Active& active) {
 void FakeEngine::Finish(Active& active, FinishReason reason) {
   FinishEvent event;
   event.reason = reason;
+  if (reason == FinishReason::kStop) event.stop = active.stop;
   event.text = active.detokenizer->Flush();
   event.usage.prompt_tokens = static_cast<int64_t>(active.request.prompt.size());
   event.usage.cached_tokens = active.cached;
   event.usage.completion_tokens = static_cast<int64_t>(active.emitted);
+  if (reason == FinishReason::kStop && active.request.pooling != Pooling::kNone) {
+    // Length 1; tells prompts and kinds of pooling apart.
+    const bool last = active.request.pooling == Pooling::kLast;
+    event.embedding = {last ? -0.5f : 0.5f, 0.5f, 0.5f,
+                       active.request.prompt[0] % 2 ? 0.5f : -0.5f};
+  }
   event.timings.queue_ms = 1;
   event.timings.prompt_ms = 10;
   event.timings.predicted_ms = static_cast<double>(active.emitted);

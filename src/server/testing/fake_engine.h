@@ -64,7 +64,7 @@ class FakeEngine final : public EngineClient {
     GenerationRequest request;
     std::shared_ptr<RequestSink> sink;
     std::vector<TokenId> reply;
-    bool ends_by_stop = false;
+    std::string stop;  // the stop string that cuts the reply
     std::unique_ptr<StreamingDetokenizer> detokenizer;
     bool running = false;
     bool cancelled = false;

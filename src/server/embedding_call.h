@@ -1,0 +1,69 @@
+// Role: one call of /v1/embeddings: submits its inputs a few at a time, collects the embeddings and
+// answers; cancels as soon as the client has gone. Thread: created on an I/O thread; events come
+// from the engine thread, hang-ups from I/O threads. Invariants: the engine is never called with
+// mutex_ held; the client gets exactly one reply.
+#ifndef BALLAST_SERVER_EMBEDDING_CALL_H_
+#define BALLAST_SERVER_EMBEDDING_CALL_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "engine/client.h"
+#include "http/server.h"
+#include "server/api_error.h"
+#include "server/metrics.h"
+#include "server/parse_embeddings.h"
+
+namespace ballast {
+
+class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
+ public:
+  struct Setup {
+    EngineClient* engine = nullptr;  // outlives all its requests
+    std::shared_ptr<ServerMetrics> metrics;
+    std::shared_ptr<Exchange> exchange;
+    std::string route;    // for the metrics
+    HttpHeaders headers;  // of the reply
+    std::string model;    // its name in the reply
+    int64_t deadline_ms = 0;
+    EmbeddingsBody body;
+  };
+  /// Submits the first inputs and returns; the reply follows through the exchange.
+  static void Run(Setup setup);
+
+  explicit EmbeddingCall(Setup setup);
+
+ private:
+  class Sink;
+  struct Input {
+    RequestId id;
+    bool submitted = false;
+    bool finished = false;
+    std::vector<float> embedding;
+  };
+
+  void Start();
+  void SubmitNext();
+  void ClientLeft();
+  void OnFinish(size_t index, FinishEvent event);
+  void OnError(size_t index, const Error& error);
+  /// Under mutex_: the ids to cancel.
+  std::vector<RequestId> Fail(const ApiError& error);
+  std::vector<RequestId> Unfinished() const;
+  void SendReply();
+  void CancelAll(const std::vector<RequestId>& ids);
+
+  const Setup setup_;
+  std::mutex mutex_;
+  std::vector<Input> inputs_;
+  size_t next_ = 0;  // input to submit
+  size_t finished_ = 0;
+  int64_t prompt_tokens_ = 0;
+  bool over_ = false;  // answered, failed, or the client left
+};
+
+}  // namespace ballast
+
+#endif  // BALLAST_SERVER_EMBEDDING_CALL_H_

@@ -1,0 +1,23 @@
+// Role: /v1/embeddings.
+#include "server/embedding_call.h"
+#include "server/http_app.h"
+
+namespace ballast {
+
+void HttpApp::Embeddings(Call& call) {
+  auto body = ParseEmbeddings(call.request.body, engine_);
+  if (!body) return ReplyError(call, body.error());
+  if (const auto known = CheckModel(body->model); !known) return ReplyError(call, known.error());
+  EmbeddingCall::Setup setup;
+  setup.engine = &engine_;
+  setup.metrics = metrics_;
+  setup.exchange = call.exchange;
+  setup.route = std::string(call.route);
+  setup.headers = call.headers;
+  setup.model = ModelName();
+  setup.deadline_ms = options_.request_deadline_ms;
+  setup.body = *std::move(body);
+  EmbeddingCall::Run(std::move(setup));
+}
+
+}  // namespace ballast

@@ -1,0 +1,32 @@
+// Role: Anthropic's /v1/messages and its count_tokens, over the chat.
+#include "server/http_app.h"
+#include "server/messages_reply.h"
+#include "server/messages_request.h"
+#include "server/request_id.h"
+
+namespace ballast {
+
+void HttpApp::Messages(Call& call) {
+  call.headers.emplace_back("request-id", call.id);
+  call.translator =
+      std::make_shared<MessagesReply>(call.exchange, RandomId("msg_"), ModelName(), call.id);
+  call.exchange = call.translator;
+  const auto chat = ChatFromMessages(call.request.body, kMessages);
+  if (!chat) return ReplyError(call, chat.error());
+  call.request.body = DumpJson(*chat);
+  Generate(call, kChat);
+}
+
+void HttpApp::CountTokens(Call& call) {
+  call.headers.emplace_back("request-id", call.id);
+  const auto fail = [&](const ApiError& error) {
+    ReplyJson(call, MessagesErrorBody(ErrorObject(error), error.status, call.id), error.status);
+  };
+  const auto chat = ChatFromMessages(call.request.body, kCountTokens);
+  if (!chat) return fail(chat.error());
+  const auto tokens = ChatTokens(DumpJson(*chat));
+  if (!tokens) return fail(tokens.error());
+  ReplyJson(call, Json{{"input_tokens", tokens->size()}});
+}
+
+}  // namespace ballast
