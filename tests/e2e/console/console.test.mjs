@@ -93,7 +93,7 @@ test('names a better model beside the demo model', async () => {
 
 test('Escape stops a reply and the server forgets it', async () => {
   const { page, trouble } = await open();
-  await rewriteChats(page, { temperature: 0, ignore_eos: true, max_tokens: 3000 });
+  await rewriteChats(page, { temperature: 0, ignore_eos: true, max_tokens: 7900 });
   await page.keyboard.type('Tell me a story about a fox.');
   await page.keyboard.press('Enter');
   await page.locator('.message.assistant .text').filter({ hasText: /.{6}/ }).waitFor();
