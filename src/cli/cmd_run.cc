@@ -105,8 +105,6 @@ class Chat {
   Result<std::vector<TokenId>> PromptTokens(const std::string& user_text) const {
     const Tokenizer& tokenizer = engine_.tokenizer();
     std::vector<TokenId> tokens;
-    if (tokenizer.add_bos() && tokenizer.bos().has_value()) tokens.push_back(*tokenizer.bos());
-    std::vector<TokenId> rest;
     if (const ChatTemplate* chat = engine_.chat_template(); chat != nullptr) {
       const auto name = [&](std::optional<TokenId> token) {
         return token.has_value() ? tokenizer.TokenBytes(*token) : std::string();
@@ -114,13 +112,11 @@ class Chat {
       ASSIGN_OR_RETURN(const auto spans,
                        chat->Render(messages_, Json(), true, Json::object(), name(tokenizer.bos()),
                                     name(tokenizer.eos())));
-      rest = tokenizer.EncodeSpans(spans);
-      // Templates that spell out BOS must not get a second one.
-      if (!rest.empty() && !tokens.empty() && rest.front() == tokens.front()) tokens.clear();
+      tokens = tokenizer.EncodeSpans(spans);
     } else {
-      rest = tokenizer.Encode(user_text);
+      tokens = tokenizer.Encode(user_text);
     }
-    tokens.insert(tokens.end(), rest.begin(), rest.end());
+    EnsureBos(tokenizer, &tokens);
     return tokens;
   }
 

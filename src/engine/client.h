@@ -44,6 +44,9 @@ Status ValidateSampling(const SamplingParams& params, int32_t vocab);
 /// What an embedding is made of: the mean of the prompt's hidden states or the last one.
 enum class Pooling { kNone, kMean, kLast };
 
+inline constexpr size_t kMaxStops = 16;        // stop strings of a request
+inline constexpr size_t kMaxStopBytes = 1024;  // of one of them
+
 struct GenerationRequest {
   std::vector<TokenId> prompt;  // not empty; BOS already added by the caller
   SamplingParams sampling;

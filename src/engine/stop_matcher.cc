@@ -4,18 +4,19 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/client.h"
 
 namespace ballast {
 
 Status StopMatcher::Validate(const std::vector<std::string>& stop) {
-  if (stop.size() > kMaxStrings) {
-    return InvalidArgument("stop: {} strings, at most {} are allowed", stop.size(), kMaxStrings);
+  if (stop.size() > kMaxStops) {
+    return InvalidArgument("stop: {} strings, at most {} are allowed", stop.size(), kMaxStops);
   }
   for (size_t i = 0; i < stop.size(); ++i) {
     if (stop[i].empty()) return InvalidArgument("stop[{}]: the string is empty", i);
-    if (stop[i].size() > kMaxBytes) {
+    if (stop[i].size() > kMaxStopBytes) {
       return InvalidArgument("stop[{}]: {} bytes, at most {} are allowed", i, stop[i].size(),
-                             kMaxBytes);
+                             kMaxStopBytes);
     }
     if ((static_cast<unsigned char>(stop[i][0]) & 0xC0u) == 0x80u) {
       return InvalidArgument("stop[{}]: not valid UTF-8", i);

@@ -17,9 +17,6 @@ namespace ballast {
 
 class StopMatcher {
  public:
-  static constexpr size_t kMaxStrings = 16;
-  static constexpr size_t kMaxBytes = 1024;  // of one string
-
   /// Errors: kInvalidArgument naming `stop` and the limit: too many, empty, too long, or beginning
   /// in the middle of a UTF-8 character.
   static Status Validate(const std::vector<std::string>& stop);

@@ -24,7 +24,8 @@ int64_t Count(const Json& object, std::string_view name) {
 
 void ChatTranslator::Send(HttpResponse response) {
   const auto parsed = ParseJson(response.body);
-  const Json body = parsed ? *parsed : Json::object();
+  if (!parsed) return to_->Send(std::move(response));  // nothing that the chat writes
+  const Json& body = *parsed;
   if (response.status == kOk) {
     OnStart();
     const Json& choice = body["choices"][0];

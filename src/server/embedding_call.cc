@@ -65,7 +65,7 @@ void EmbeddingCall::SubmitNext() {
       cancel = Fail(error);
     }
   }
-  CancelAll(cancel);
+  CancelAll(*setup_.engine, cancel);
 }
 
 void EmbeddingCall::ClientLeft() {
@@ -74,11 +74,11 @@ void EmbeddingCall::ClientLeft() {
     const std::lock_guard lock(mutex_);
     if (over_) return;
     over_ = true;
-    cancel = Unfinished();
+    cancel = Unfinished(inputs_);
   }
   setup_.metrics->CountAbandoned();
   setup_.metrics->CountReply(setup_.route, 499);
-  CancelAll(cancel);
+  CancelAll(*setup_.engine, cancel);
 }
 
 void EmbeddingCall::OnFinish(size_t index, FinishEvent event) {
@@ -88,18 +88,14 @@ void EmbeddingCall::OnFinish(size_t index, FinishEvent event) {
     inputs_[index].finished = true;
     if (over_) return;
     if (event.embedding.empty()) {
-      const bool late = event.reason == FinishReason::kDeadline;
-      cancel = Fail(FromError(
-          late ? MakeError(Code::kDeadlineExceeded,
-                           "the request did not finish within the server's time limit")
-               : Unavailable("the request was cancelled because the server is stopping")));
+      cancel = Fail(EndedEarly(event.reason));
     } else {
       inputs_[index].embedding = Shorten(std::move(event.embedding), setup_.body.dimensions);
       prompt_tokens_ += event.usage.prompt_tokens;
       if (++finished_ == inputs_.size()) SendReply();
     }
   }
-  CancelAll(cancel);
+  CancelAll(*setup_.engine, cancel);
   SubmitNext();
 }
 
@@ -111,7 +107,7 @@ void EmbeddingCall::OnError(size_t index, const Error& error) {
     if (over_) return;
     cancel = Fail(FromError(error));
   }
-  CancelAll(cancel);
+  CancelAll(*setup_.engine, cancel);
 }
 
 std::vector<RequestId> EmbeddingCall::Fail(const ApiError& error) {
@@ -121,19 +117,7 @@ std::vector<RequestId> EmbeddingCall::Fail(const ApiError& error) {
   HttpResponse response = ErrorResponse(error);
   response.headers.insert(response.headers.end(), setup_.headers.begin(), setup_.headers.end());
   setup_.exchange->Send(std::move(response));
-  return Unfinished();
-}
-
-std::vector<RequestId> EmbeddingCall::Unfinished() const {
-  std::vector<RequestId> ids;
-  for (const Input& input : inputs_) {
-    if (input.submitted && !input.finished) ids.push_back(input.id);
-  }
-  return ids;
-}
-
-void EmbeddingCall::CancelAll(const std::vector<RequestId>& ids) {
-  for (const RequestId id : ids) setup_.engine->Cancel(id);
+  return Unfinished(inputs_);
 }
 
 // Written by hand: a JSON tree of millions of numbers would take a hundred bytes each.

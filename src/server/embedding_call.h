@@ -15,6 +15,7 @@
 #include "server/api_error.h"
 #include "server/metrics.h"
 #include "server/parse_embeddings.h"
+#include "server/sent_requests.h"
 
 namespace ballast {
 
@@ -37,10 +38,7 @@ class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
 
  private:
   class Sink;
-  struct Input {
-    RequestId id;
-    bool submitted = false;
-    bool finished = false;
+  struct Input : SentRequest {
     std::vector<float> embedding;
   };
 
@@ -51,9 +49,7 @@ class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
   void OnError(size_t index, const Error& error);
   /// Under mutex_: the ids to cancel.
   std::vector<RequestId> Fail(const ApiError& error);
-  std::vector<RequestId> Unfinished() const;
   void SendReply();
-  void CancelAll(const std::vector<RequestId>& ids);
 
   const Setup setup_;
   std::mutex mutex_;

@@ -19,17 +19,6 @@ double Seconds(std::chrono::steady_clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
-ApiError EndedEarly(FinishReason reason) {
-  ApiError error;
-  if (reason == FinishReason::kDeadline) {
-    error = FromError(MakeError(Code::kDeadlineExceeded,
-                                "the request did not finish within the server's time limit"));
-  } else {
-    error = FromError(Unavailable("the request was cancelled because the server is stopping"));
-  }
-  return error;
-}
-
 }  // namespace
 
 /// Ties one engine request to its call; keeps the call alive until the final event.
@@ -91,10 +80,10 @@ void GenerationCall::Start() {
           error.param = setup_.body.endpoint == kChat ? "messages" : "prompt";
         }
         Fail(error);
-        cancel = Unfinished();
+        cancel = Unfinished(choices_);
       }
     }
-    CancelAll(cancel);
+    CancelAll(*setup_.engine, cancel);
     const std::lock_guard lock(mutex_);
     if (over_) return;
   }
@@ -107,29 +96,17 @@ void GenerationCall::Start() {
   });
 }
 
-void GenerationCall::CancelAll(const std::vector<RequestId>& ids) {
-  for (const RequestId id : ids) setup_.engine->Cancel(id);
-}
-
-std::vector<RequestId> GenerationCall::Unfinished() const {
-  std::vector<RequestId> ids;
-  for (const Choice& choice : choices_) {
-    if (choice.submitted && !choice.finished) ids.push_back(choice.id);
-  }
-  return ids;
-}
-
 void GenerationCall::ClientLeft() {
   std::vector<RequestId> cancel;
   {
     const std::lock_guard lock(mutex_);
     if (over_) return;
     over_ = true;
-    cancel = Unfinished();
+    cancel = Unfinished(choices_);
   }
   setup_.metrics->CountAbandoned();
   setup_.metrics->CountReply(setup_.route, 499);
-  CancelAll(cancel);
+  CancelAll(*setup_.engine, cancel);
 }
 
 void GenerationCall::EnsureStreaming() {
@@ -304,7 +281,7 @@ void GenerationCall::OnFinish(size_t index, FinishEvent event) {
     if (over_) return;
     if (event.reason == FinishReason::kCancelled || event.reason == FinishReason::kDeadline) {
       Fail(EndedEarly(event.reason));
-      cancel = Unfinished();
+      cancel = Unfinished(choices_);
     } else {
       if (setup_.body.stream) EnsureStreaming();
       TakeText(index, event.text, /*last=*/true, nullptr);
@@ -317,7 +294,7 @@ void GenerationCall::OnFinish(size_t index, FinishEvent event) {
       if (all) Complete();
     }
   }
-  CancelAll(cancel);
+  CancelAll(*setup_.engine, cancel);
 }
 
 void GenerationCall::OnError(size_t index, const Error& error) {
@@ -327,9 +304,9 @@ void GenerationCall::OnError(size_t index, const Error& error) {
     choices_[index].finished = true;
     if (over_) return;
     Fail(FromError(error));
-    cancel = Unfinished();
+    cancel = Unfinished(choices_);
   }
-  CancelAll(cancel);
+  CancelAll(*setup_.engine, cancel);
 }
 
 void GenerationCall::Fail(const ApiError& error) {

@@ -19,6 +19,7 @@
 #include "server/metrics.h"
 #include "server/parse_request.h"
 #include "server/reply_json.h"
+#include "server/sent_requests.h"
 #include "text/tools/call_parser.h"
 
 namespace ballast {
@@ -49,10 +50,7 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
   class Sink;
   using Time = std::chrono::steady_clock::time_point;
 
-  struct Choice {
-    RequestId id;
-    bool submitted = false;
-    bool finished = false;
+  struct Choice : SentRequest {
     FinishReason reason = FinishReason::kStop;
     std::string stop;                   // the stop string that matched, if one did
     std::optional<ReplyParser> parser;  // chats
@@ -94,10 +92,7 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
   Json ChoiceJson(size_t index) const;
   Usage TotalUsage() const;
   Timings TotalTimings() const;
-  std::vector<RequestId> Unfinished() const;
   void Observe() const;
-
-  void CancelAll(const std::vector<RequestId>& ids);
 
   const Setup setup_;
   const Time arrived_ = std::chrono::steady_clock::now();

@@ -15,6 +15,7 @@
 #include "server/fields.h"
 #include "server/grammar_service.h"
 #include "server/metrics.h"
+#include "server/parse_request.h"
 #include "server/server.h"
 
 namespace ballast {
@@ -56,7 +57,7 @@ class HttpApp final : public HttpHandler {
   // routes_generate.cc
   void ChatCompletions(Call& call);
   void Completions(Call& call);
-  void Generate(Call& call, Endpoints endpoint);
+  void Generate(Call& call, ApiResult<GenerationBody> body);
   void ApplyTemplate(Call& call);
   // routes_tokens.cc
   void Tokenize(Call& call);
@@ -78,7 +79,8 @@ class HttpApp final : public HttpHandler {
   void Console(Call& call);
 
   /// The prompt of a chat body. Errors: as the chat's.
-  ApiResult<std::vector<TokenId>> ChatTokens(std::string_view chat) const;
+  ApiResult<std::vector<TokenId>> ChatTokens(const Json& chat) const;
+  ModelLimits Limits() const;
   ApiStatus CheckCaller(const HttpRequest& request) const;
   void AddCorsHeaders(Call& call) const;
   /// 404 unless `model` is empty or the loaded one.

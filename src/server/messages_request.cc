@@ -13,25 +13,7 @@ namespace ballast {
 
 namespace {
 
-/// A string, or text blocks joined by line ends.
-ApiResult<std::string> ReadText(const Json& content, const std::string& path) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) {
-    return FieldError(path, "invalid_type", "{} must be a string or an array of blocks, not {}",
-                      path, ShowJson(content));
-  }
-  std::string joined;
-  for (size_t i = 0; i < content.size(); ++i) {
-    const std::string inside = fmt::format("{}[{}]", path, i);
-    RETURN_IF_ERROR(RequireObject(content[i], inside));
-    ASSIGN_OR_RETURN(const std::string type, RequireString(content[i], "type", inside));
-    if (type != "text") return UnsupportedType(inside, type, "text");
-    RETURN_IF_ERROR(CheckMembers(content[i], inside, {"type", "text", "cache_control"}));
-    ASSIGN_OR_RETURN(const std::string text, RequireString(content[i], "text", inside));
-    AppendLine(joined, text);
-  }
-  return joined;
-}
+const TextParts kBlocks = {"blocks", {"text"}, "text", {"type", "text", "cache_control"}};
 
 ApiResult<Json> ReadToolUse(const Json& block, const std::string& path) {
   RETURN_IF_ERROR(
@@ -52,7 +34,7 @@ ApiResult<Json> ReadToolResult(const Json& block, const std::string& path) {
   ASSIGN_OR_RETURN(const std::string id, RequireString(block, "tool_use_id", path));
   std::string text;
   if (const Json* content = FindMember(block, "content")) {
-    ASSIGN_OR_RETURN(text, ReadText(*content, path + ".content"));
+    ASSIGN_OR_RETURN(text, ReadTextParts(*content, path + ".content", kBlocks));
   }
   bool is_error = false;
   RETURN_IF_ERROR(ReadBool(block, "is_error", is_error));
@@ -79,7 +61,7 @@ ApiStatus ReadUserBlocks(const Json& content, const std::string& path, Json& out
       continue;
     }
     if (type != "text") return UnsupportedType(inside, type, "text, tool_result");
-    ASSIGN_OR_RETURN(const std::string part, ReadText(Json::array({content[i]}), inside));
+    ASSIGN_OR_RETURN(const std::string part, ReadTextPart(content[i], inside, kBlocks));
     AppendLine(text, part);
     has_text = true;
   }
@@ -149,7 +131,7 @@ ApiStatus ReadMessage(const Json& message, const std::string& path, Json& out) {
 ApiStatus ReadConversation(const Json& body, Json& chat) {
   Json messages = Json::array();
   if (const Json* system = FindMember(body, "system")) {
-    ASSIGN_OR_RETURN(const std::string text, ReadText(*system, "system"));
+    ASSIGN_OR_RETURN(const std::string text, ReadTextParts(*system, "system", kBlocks));
     if (!text.empty()) messages.push_back(Json{{"role", "system"}, {"content", text}});
   }
   const Json* given = FindMember(body, "messages");

@@ -17,19 +17,15 @@ constexpr char kInputTypes[] =
     "input must be a string, an array of strings, an array of token ids or an array of such "
     "arrays; it is {}";
 
-std::vector<TokenId> TextTokens(const std::string& text, const Tokenizer& tokenizer) {
-  std::vector<TokenId> tokens = tokenizer.Encode(text);
-  if (tokenizer.add_bos() && tokenizer.bos()) tokens.insert(tokens.begin(), *tokenizer.bos());
-  if (tokenizer.add_eos() && tokenizer.eos()) tokens.push_back(*tokenizer.eos());
-  return tokens;
-}
-
 ApiStatus AddInput(const Json& value, const std::string& path, const EngineClient& engine,
                    EmbeddingsBody& out) {
   std::vector<TokenId> tokens;
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
-    if (!text.empty()) tokens = TextTokens(text, engine.tokenizer());
+    if (!text.empty()) {
+      tokens = engine.tokenizer().Encode(text);
+      AddSpecial(engine.tokenizer(), &tokens);
+    }
   } else {
     ASSIGN_OR_RETURN(tokens, TokenArray(value, path, engine.info().vocab));
   }

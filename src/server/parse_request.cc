@@ -16,23 +16,6 @@ constexpr const char* kTemplateOwn[] = {
     "messages",  "tools",     "documents",       "add_generation_prompt",
     "bos_token", "eos_token", "raise_exception", "strftime_now"};
 
-ApiResult<Json> ParseObject(std::string_view body, Endpoints endpoint) {
-  auto parsed = ParseJsonUniqueKeys(body, kMaxJsonDepth, kMaxObjectMembers);
-  if (!parsed) {
-    ApiError error = FromError(parsed.error());
-    error.code = "invalid_json";
-    // The parser's message quotes what it read last, which may be large.
-    if (error.message.size() > 300) error.message = error.message.substr(0, 300) + "…";
-    return error;
-  }
-  if (!parsed->is_object()) {
-    return FieldError("", "invalid_json", "the request body must be a JSON object, not {}",
-                      ShowJson(*parsed));
-  }
-  RETURN_IF_ERROR(CheckFields(*parsed, endpoint));
-  return std::move(*parsed);
-}
-
 ApiStatus ReadSampling(const Json& body, const ModelLimits& limits, SamplingParams& out) {
   RETURN_IF_ERROR(ReadFloat(body, "temperature", 0, 2, out.temperature));
   int64_t top_k = 0;
@@ -256,12 +239,30 @@ ApiStatus ReadPrompts(const Json& body, const ModelLimits& limits, GenerationBod
 }  // namespace
 
 ApiResult<Json> ParseBody(std::string_view body, Endpoints endpoint) {
-  return ParseObject(body, endpoint);
+  auto parsed = ParseJsonUniqueKeys(body, kMaxJsonDepth, kMaxObjectMembers);
+  if (!parsed) {
+    ApiError error = FromError(parsed.error());
+    error.code = "invalid_json";
+    // The parser's message quotes what it read last, which may be large.
+    if (error.message.size() > 300) error.message = error.message.substr(0, 300) + "…";
+    return error;
+  }
+  if (!parsed->is_object()) {
+    return FieldError("", "invalid_json", "the request body must be a JSON object, not {}",
+                      ShowJson(*parsed));
+  }
+  RETURN_IF_ERROR(CheckFields(*parsed, endpoint));
+  return std::move(*parsed);
 }
 
 ApiResult<GenerationBody> ParseGeneration(std::string_view body, Endpoints endpoint,
                                           const ModelLimits& limits) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(body, endpoint));
+  ASSIGN_OR_RETURN(const Json json, ParseBody(body, endpoint));
+  return ReadGeneration(json, endpoint, limits);
+}
+
+ApiResult<GenerationBody> ReadGeneration(const Json& json, Endpoints endpoint,
+                                         const ModelLimits& limits) {
   GenerationBody out;
   out.endpoint = endpoint;
   RETURN_IF_ERROR(ReadString(json, "model", out.model));
@@ -299,7 +300,7 @@ ApiResult<GenerationBody> ParseGeneration(std::string_view body, Endpoints endpo
 }
 
 ApiResult<TokenizeBody> ParseTokenize(std::string_view body) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(body, kTokenize));
+  ASSIGN_OR_RETURN(const Json json, ParseBody(body, kTokenize));
   TokenizeBody out;
   if (FindMember(json, "content") == nullptr) {
     return FieldError("content", "missing_field", "the field \"content\" is missing");
@@ -312,7 +313,7 @@ ApiResult<TokenizeBody> ParseTokenize(std::string_view body) {
 }
 
 ApiResult<DetokenizeBody> ParseDetokenize(std::string_view body, const ModelLimits& limits) {
-  ASSIGN_OR_RETURN(const Json json, ParseObject(body, kDetokenize));
+  ASSIGN_OR_RETURN(const Json json, ParseBody(body, kDetokenize));
   DetokenizeBody out;
   const Json* tokens = FindMember(json, "tokens");
   if (tokens == nullptr) {

@@ -20,8 +20,6 @@ namespace ballast {
 
 inline constexpr size_t kMaxPrompts = 8;
 inline constexpr int64_t kMaxChoices = 16;  // of one prompt
-inline constexpr size_t kMaxStops = 16;
-inline constexpr size_t kMaxStopBytes = 1024;
 inline constexpr size_t kMaxLogitBias = 1024;
 inline constexpr int kMaxObjectMembers = 1024;  // of any one object in a body
 inline constexpr size_t kMaxMessages = 16 * 1024;
@@ -52,11 +50,15 @@ struct GenerationBody {
   GenerationRequest generation;           // all but the prompt
 };
 
-ApiResult<GenerationBody> ParseGeneration(std::string_view body, Endpoints endpoint,
-                                          const ModelLimits& limits);
-
 /// The object in `body` with its fields checked against the endpoint's lists.
 ApiResult<Json> ParseBody(std::string_view body, Endpoints endpoint);
+
+/// The values of `json`, whose fields are known to the endpoint: what ParseBody gave, or the chat
+/// that another API's body was translated to.
+ApiResult<GenerationBody> ReadGeneration(const Json& json, Endpoints endpoint,
+                                         const ModelLimits& limits);
+ApiResult<GenerationBody> ParseGeneration(std::string_view body, Endpoints endpoint,
+                                          const ModelLimits& limits);
 
 struct TokenizeBody {
   std::string model;

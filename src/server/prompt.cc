@@ -14,13 +14,6 @@ std::string SpecialText(const Tokenizer& tokenizer, std::optional<TokenId> token
   return token ? tokenizer.TokenBytes(*token) : std::string();
 }
 
-// Models that want BOS get it once: most chat templates spell it out themselves.
-void EnsureBos(const Tokenizer& tokenizer, std::vector<TokenId>& tokens) {
-  if (!tokenizer.add_bos() || !tokenizer.bos()) return;
-  if (!tokens.empty() && tokens.front() == *tokenizer.bos()) return;
-  tokens.insert(tokens.begin(), *tokenizer.bos());
-}
-
 bool OpensThinking(const std::vector<TextSpan>& spans) {
   if (spans.empty() || !spans.back().trusted) return false;
   std::string_view text = spans.back().text;
@@ -76,12 +69,12 @@ ApiResult<BuiltPrompts> BuildPrompts(const GenerationBody& body, const OutputPla
   if (body.endpoint == kChat) {
     ASSIGN_OR_RETURN(const auto spans, RenderChat(body, plan, engine, &built.thinking));
     prompts.push_back(engine.tokenizer().EncodeSpans(spans));
-    EnsureBos(engine.tokenizer(), prompts.back());
+    EnsureBos(engine.tokenizer(), &prompts.back());
   }
   for (const PromptInput& input : body.prompts) {
     if (const auto* text = std::get_if<std::string>(&input)) {
       prompts.push_back(engine.tokenizer().Encode(*text));
-      EnsureBos(engine.tokenizer(), prompts.back());
+      EnsureBos(engine.tokenizer(), &prompts.back());
     } else {
       prompts.push_back(std::get<std::vector<TokenId>>(input));
     }

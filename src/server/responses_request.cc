@@ -13,29 +13,10 @@ namespace ballast {
 
 namespace {
 
-/// A string, or text parts joined by line ends.
-ApiResult<std::string> ReadParts(const Json& content, const std::string& path) {
-  if (content.is_string()) return content.get<std::string>();
-  if (!content.is_array()) {
-    return FieldError(path, "invalid_type", "{} must be a string or an array of parts, not {}",
-                      path, ShowJson(content));
-  }
-  std::string joined;
-  for (size_t i = 0; i < content.size(); ++i) {
-    const std::string inside = fmt::format("{}[{}]", path, i);
-    const Json& part = content[i];
-    RETURN_IF_ERROR(RequireObject(part, inside));
-    ASSIGN_OR_RETURN(const std::string type, RequireString(part, "type", inside));
-    if (type != "input_text" && type != "output_text" && type != "text" &&
-        type != "reasoning_text") {
-      return UnsupportedType(inside, type, "input_text, output_text");
-    }
-    RETURN_IF_ERROR(CheckMembers(part, inside, {"type", "text", "annotations", "logprobs"}));
-    ASSIGN_OR_RETURN(const std::string text, RequireString(part, "text", inside));
-    AppendLine(joined, text);
-  }
-  return joined;
-}
+const TextParts kParts = {"parts",
+                          {"input_text", "output_text", "text", "reasoning_text"},
+                          "input_text, output_text",
+                          {"type", "text", "annotations", "logprobs"}};
 
 /// Builds the chat's messages item by item.
 class Conversation {
@@ -84,7 +65,7 @@ class Conversation {
     if (content == nullptr) {
       return FieldError(inside, "missing_field", "the field {:?} is missing", inside);
     }
-    ASSIGN_OR_RETURN(const std::string text, ReadParts(*content, inside));
+    ASSIGN_OR_RETURN(const std::string text, ReadTextParts(*content, inside, kParts));
     if (role == "assistant") {
       Json& message = Assistant();
       std::string joined = message["content"].get<std::string>();
@@ -128,7 +109,7 @@ class Conversation {
     if (output == nullptr) {
       return FieldError(inside, "missing_field", "the field {:?} is missing", inside);
     }
-    ASSIGN_OR_RETURN(const std::string text, ReadParts(*output, inside));
+    ASSIGN_OR_RETURN(const std::string text, ReadTextParts(*output, inside, kParts));
     FlushSystem();
     messages_.push_back(Json{{"role", "tool"}, {"tool_call_id", id}, {"content", text}});
     return {};
@@ -139,7 +120,7 @@ class Conversation {
         item, path, {"type", "id", "summary", "content", "encrypted_content", "status"}));
     const Json* content = FindMember(item, "content");
     if (content == nullptr) return {};
-    ASSIGN_OR_RETURN(const std::string text, ReadParts(*content, path + ".content"));
+    ASSIGN_OR_RETURN(const std::string text, ReadTextParts(*content, path + ".content", kParts));
     AppendLine(reasoning_, text);
     return {};
   }

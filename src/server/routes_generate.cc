@@ -31,12 +31,16 @@ ApiError SchemaError(const Error& error, const std::string& field) {
 
 }  // namespace
 
-void HttpApp::ChatCompletions(Call& call) { Generate(call, kChat); }
-void HttpApp::Completions(Call& call) { Generate(call, kCompletions); }
+ModelLimits HttpApp::Limits() const { return {engine_.info().vocab, engine_.info().context}; }
 
-void HttpApp::Generate(Call& call, Endpoints endpoint) {
-  const EngineInfo& info = engine_.info();
-  auto body = ParseGeneration(call.request.body, endpoint, {info.vocab, info.context});
+void HttpApp::ChatCompletions(Call& call) {
+  Generate(call, ParseGeneration(call.request.body, kChat, Limits()));
+}
+void HttpApp::Completions(Call& call) {
+  Generate(call, ParseGeneration(call.request.body, kCompletions, Limits()));
+}
+
+void HttpApp::Generate(Call& call, ApiResult<GenerationBody> body) {
   if (!body) return ReplyError(call, body.error());
   if (const auto known = CheckModel(body->model); !known) return ReplyError(call, known.error());
   OutputPlan plan = PlanOutput(*body, engine_);
@@ -55,10 +59,10 @@ void HttpApp::Generate(Call& call, Endpoints endpoint) {
   setup.exchange = call.exchange;
   setup.route = std::string(call.route);
   setup.headers = call.headers;
-  setup.reply.endpoint = endpoint;
-  setup.reply.id = RandomId(endpoint == kChat ? "chatcmpl-" : "cmpl-");
+  setup.reply.endpoint = body->endpoint;
+  setup.reply.id = RandomId(body->endpoint == kChat ? "chatcmpl-" : "cmpl-");
   setup.reply.model = ModelName();
-  setup.reply.fingerprint = Fingerprint(info);
+  setup.reply.fingerprint = Fingerprint(engine_.info());
   setup.reply.created = SystemClock().UnixSeconds();
   setup.tool_format = plan.rules.use == ToolUse::kNone ? nullptr : plan.tool_format;
   setup.loose_calls = plan.rules.use == ToolUse::kAuto && !plan.tool_format->opening_is_call &&
@@ -82,17 +86,15 @@ void HttpApp::Generate(Call& call, Endpoints endpoint) {
   });
 }
 
-ApiResult<std::vector<TokenId>> HttpApp::ChatTokens(std::string_view chat) const {
-  ASSIGN_OR_RETURN(const GenerationBody body,
-                   ParseGeneration(chat, kChat, {engine_.info().vocab, engine_.info().context}));
+ApiResult<std::vector<TokenId>> HttpApp::ChatTokens(const Json& chat) const {
+  ASSIGN_OR_RETURN(const GenerationBody body, ReadGeneration(chat, kChat, Limits()));
   RETURN_IF_ERROR(CheckModel(body.model));
   ASSIGN_OR_RETURN(BuiltPrompts built, BuildPrompts(body, PlanOutput(body, engine_), engine_));
   return std::move(built.prompts.front());
 }
 
 void HttpApp::ApplyTemplate(Call& call) {
-  const EngineInfo& info = engine_.info();
-  const auto body = ParseGeneration(call.request.body, kChat, {info.vocab, info.context});
+  const auto body = ParseGeneration(call.request.body, kChat, Limits());
   if (!body) return ReplyError(call, body.error());
   if (const auto known = CheckModel(body->model); !known) return ReplyError(call, known.error());
   bool thinking = false;

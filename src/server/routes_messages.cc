@@ -13,8 +13,7 @@ void HttpApp::Messages(Call& call) {
   call.exchange = call.translator;
   const auto chat = ChatFromMessages(call.request.body, kMessages);
   if (!chat) return ReplyError(call, chat.error());
-  call.request.body = DumpJson(*chat);
-  Generate(call, kChat);
+  Generate(call, ReadGeneration(*chat, kChat, Limits()));
 }
 
 void HttpApp::CountTokens(Call& call) {
@@ -24,7 +23,7 @@ void HttpApp::CountTokens(Call& call) {
   };
   const auto chat = ChatFromMessages(call.request.body, kCountTokens);
   if (!chat) return fail(chat.error());
-  const auto tokens = ChatTokens(DumpJson(*chat));
+  const auto tokens = ChatTokens(*chat);
   if (!tokens) return fail(tokens.error());
   ReplyJson(call, Json{{"input_tokens", tokens->size()}});
 }

@@ -12,8 +12,7 @@ void HttpApp::Responses(Call& call) {
   call.translator = std::make_shared<ResponsesReply>(call.exchange, ModelName(),
                                                      SystemClock().UnixSeconds(), body->echo);
   call.exchange = call.translator;
-  call.request.body = DumpJson(body->chat);
-  Generate(call, kChat);
+  Generate(call, ReadGeneration(body->chat, kChat, Limits()));
 }
 
 }  // namespace ballast

@@ -28,10 +28,7 @@ void HttpApp::Tokenize(Call& call) {
   if (const auto known = CheckModel(body->model); !known) return ReplyError(call, known.error());
   const Tokenizer& tokenizer = engine_.tokenizer();
   std::vector<TokenId> tokens = tokenizer.Encode(body->content);
-  if (body->add_special) {
-    if (tokenizer.add_bos() && tokenizer.bos()) tokens.insert(tokens.begin(), *tokenizer.bos());
-    if (tokenizer.add_eos() && tokenizer.eos()) tokens.push_back(*tokenizer.eos());
-  }
+  if (body->add_special) AddSpecial(tokenizer, &tokens);
   Json list = Json::array();
   for (const TokenId token : tokens) {
     if (!body->with_pieces) {

@@ -40,6 +40,33 @@ ApiError UnsupportedType(const std::string& path, const std::string& type, std::
                     path, type.substr(0, 64), known);
 }
 
+ApiResult<std::string> ReadTextPart(const Json& part, const std::string& path,
+                                    const TextParts& known) {
+  RETURN_IF_ERROR(RequireObject(part, path));
+  ASSIGN_OR_RETURN(const std::string type, RequireString(part, "type", path));
+  if (std::find(known.types.begin(), known.types.end(), type) == known.types.end()) {
+    return UnsupportedType(path, type, known.shown_types);
+  }
+  RETURN_IF_ERROR(CheckMembers(part, path, known.members));
+  return RequireString(part, "text", path);
+}
+
+ApiResult<std::string> ReadTextParts(const Json& content, const std::string& path,
+                                     const TextParts& known) {
+  if (content.is_string()) return content.get<std::string>();
+  if (!content.is_array()) {
+    return FieldError(path, "invalid_type", "{} must be a string or an array of {}, not {}", path,
+                      known.word, ShowJson(content));
+  }
+  std::string joined;
+  for (size_t i = 0; i < content.size(); ++i) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     ReadTextPart(content[i], fmt::format("{}[{}]", path, i), known));
+    AppendLine(joined, text);
+  }
+  return joined;
+}
+
 void AppendLine(std::string& text, const std::string& more) {
   if (!text.empty()) text.push_back('\n');
   text += more;

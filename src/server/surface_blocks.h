@@ -21,6 +21,19 @@ ApiResult<std::string> RequireString(const Json& object, std::string_view name,
 ApiStatus RequireObject(const Json& object, const std::string& path);
 /// An error for a "type" that is known elsewhere but not here; `known` lists what is.
 ApiError UnsupportedType(const std::string& path, const std::string& type, std::string_view known);
+/// What a list of text parts may hold.
+struct TextParts {
+  std::string_view word;                            // what an API calls them: "parts", "blocks"
+  std::initializer_list<std::string_view> types;    // known values of "type"
+  std::string_view shown_types;                     // those that an error offers
+  std::initializer_list<std::string_view> members;  // of a part
+};
+/// The text of one part, or a 400 with its path.
+ApiResult<std::string> ReadTextPart(const Json& part, const std::string& path,
+                                    const TextParts& known);
+/// A string, or the texts of an array of parts joined by line ends.
+ApiResult<std::string> ReadTextParts(const Json& content, const std::string& path,
+                                     const TextParts& known);
 /// Adds `more` to `text` on a line of its own.
 void AppendLine(std::string& text, const std::string& more);
 

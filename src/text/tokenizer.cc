@@ -285,6 +285,17 @@ std::optional<TokenId> Tokenizer::Find(std::string_view token) const {
 }
 const std::string& Tokenizer::chat_template() const { return tables_->chat_template; }
 
+void EnsureBos(const Tokenizer& tokenizer, std::vector<TokenId>* tokens) {
+  if (!tokenizer.add_bos() || !tokenizer.bos()) return;
+  if (!tokens->empty() && tokens->front() == *tokenizer.bos()) return;
+  tokens->insert(tokens->begin(), *tokenizer.bos());
+}
+
+void AddSpecial(const Tokenizer& tokenizer, std::vector<TokenId>* tokens) {
+  EnsureBos(tokenizer, tokens);
+  if (tokenizer.add_eos() && tokenizer.eos()) tokens->push_back(*tokenizer.eos());
+}
+
 std::string StreamingDetokenizer::Push(TokenId token) {
   if (skip_ == SkipSpecial::kYes && tokenizer_->IsControl(token)) return {};
   std::string_view piece = tokenizer_->TokenBytes(token);

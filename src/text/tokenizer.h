@@ -120,6 +120,11 @@ class Tokenizer {
   std::unique_ptr<const Tables> tables_;
 };
 
+/// Puts BOS in front where the model wants it, once: most chat templates spell it out themselves.
+void EnsureBos(const Tokenizer& tokenizer, std::vector<TokenId>* tokens);
+/// Puts around a text what the model wants there: BOS in front, EOS behind.
+void AddSpecial(const Tokenizer& tokenizer, std::vector<TokenId>* tokens);
+
 /// Reads the `tokenizers` library's JSON (BPE models: byte-level, or Gemma's with byte fallback)
 /// and, unless empty, its tokenizer_config.json (special tokens, chat template).
 /// Errors: kInvalidArgument or kUnimplemented, naming the JSON field.
