@@ -151,6 +151,8 @@ void RegisterAll() {
           for (const int m : {1, 2, 4, 8, 16}) {
             Register("decode", {isa, type, rounding, m, 4096, 1536, threads, size_t{640} << 20});
           }
+          // The same from L2: what the instructions alone cost.
+          Register("cached", {isa, type, rounding, 8, 512, 1536, threads, 1});
           for (const int m : {1, 8}) {
             Register("layer", {isa, type, rounding, m, 1536, 768, threads, size_t{640} << 20});
           }

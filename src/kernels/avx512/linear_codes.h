@@ -145,19 +145,29 @@ BALLAST_INLINE void StoreRow(const LinearPiece& piece, int32_t panel, int64_t ro
 // Two distances: memory latency under load needs about 4 KiB in flight a core, more than L1 has
 // fill buffers for, so that stretch goes to L2 only; the last KiB comes on to L1. Q4_K gains a
 // fifth over one T0 prefetch at 2.5 KiB, Q5_0 a twentieth.
+constexpr int kLineBytes = 64;
 constexpr int kPrefetchFarBytes = 4096;
 constexpr int kPrefetchNearBytes = 1024;
 
-/// Prefetches what lies behind one pair of groups.
-template <DType T>
-BALLAST_INLINE void PrefetchPair(const std::byte* unit, int pair) {
+/// Prefetches slice kSlice of kSlices of what lies behind one pair of groups. Between the products,
+/// not in one burst: a burst fills the line buffers and holds the products up (eight rows of Q8_0
+/// gain 15 %, of Q5_0 8 %).
+template <DType T, int kSlice, int kSlices>
+BALLAST_INLINE void PrefetchSlice(const std::byte* unit, int pair) {
   constexpr int kBytes = Format<T>::kUnitBytes / Format<T>::kUnitPairs;
+  constexpr int kLines = (kBytes + kLineBytes - 1) / kLineBytes;
   const auto* at = reinterpret_cast<const char*>(unit) + pair * kBytes;
 #pragma GCC unroll 32
-  for (int i = 0; i < kBytes; i += 64) {
-    _mm_prefetch(at + kPrefetchFarBytes + i, _MM_HINT_T1);
-    _mm_prefetch(at + kPrefetchNearBytes + i, _MM_HINT_T0);
+  for (int i = kSlice * kLines / kSlices; i < (kSlice + 1) * kLines / kSlices; ++i) {
+    _mm_prefetch(at + kPrefetchFarBytes + kLineBytes * i, _MM_HINT_T1);
+    _mm_prefetch(at + kPrefetchNearBytes + kLineBytes * i, _MM_HINT_T0);
   }
+}
+
+/// All of it at once.
+template <DType T>
+BALLAST_INLINE void PrefetchPair(const std::byte* unit, int pair) {
+  PrefetchSlice<T, 0, 1>(unit, pair);
 }
 
 BALLAST_INLINE __m512i BroadcastCodes(const std::byte* a) {

@@ -51,29 +51,64 @@ BALLAST_INLINE void AddDots(__m512i codes, const std::byte* a, Dots<kRows>* dots
   }
 }
 
-template <int kRows>
-BALLAST_INLINE void Clear(Dots<kRows>* dots) {
+// Pairs of groups whose starts are made together: a small part of L1 even for Q6_K.
+constexpr int kStartPairs = 8;
+
+/// Where the integer sums of the next kStartPairs pairs start: −z·Σa, so that codes may stay
+/// unsigned. A load, where a correction at the end would be two instructions a row and group.
+/// Laid out as RoundedRows::Impl::asum (Q6_K: parts).
+template <DType T>
+struct alignas(64) Starts {
+  static constexpr int kPerRow = Format<T>::kSix ? 4 : 1;
+  int32_t values[2 * kStartPairs * kTileRows * kPerRow];
+
+  /// From the sums of `count` rows and groups; reads up to a vector beyond them (kSlackBytes).
+  BALLAST_INLINE void Fill(const int32_t* sums, int count) {
+    if constexpr (Format<T>::kZero != 0) {
+      constexpr int kShift = __builtin_ctz(Format<T>::kZero);
+      static_assert(1 << kShift == Format<T>::kZero);
+      for (int i = 0; i < count * kPerRow; i += 16) {
+        const __m512i negated =
+            _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_loadu_si512(sums + i));
+        _mm512_store_si512(values + i, _mm512_slli_epi32(negated, kShift));
+      }
+    }
+  }
+};
+
+template <DType T, Way W, int kRows>
+BALLAST_INLINE void Start(const int32_t* starts, Dots<kRows>* dots) {
 #pragma GCC unroll 8
-  for (int t = 0; t < kRows; ++t) dots->high[t] = dots->low[t] = _mm512_setzero_si512();
+  for (int t = 0; t < kRows; ++t) {
+    dots->high[t] = dots->low[t] = _mm512_setzero_si512();
+    if constexpr (Format<T>::kZero != 0) {
+      (W == Way::kWide ? dots->low[t] : dots->high[t]) = _mm512_set1_epi32(starts[t]);
+    }
+  }
+}
+
+/// The same for half `kHalf` of a Q6_K group.
+template <Way W, int kHalf, int kRows>
+BALLAST_INLINE void StartHalf(const int32_t* starts, Dots<kRows>* dots) {
+#pragma GCC unroll 8
+  for (int t = 0; t < kRows; ++t) {
+    dots->high[t] = _mm512_set1_epi32(starts[4 * t + kHalf]);
+    if constexpr (W != Way::kInt8) dots->low[t] = _mm512_set1_epi32(starts[4 * t + 2 + kHalf]);
+  }
 }
 
 /// F of one row: the exact sum, converted once.
-template <DType T, Way W>
-BALLAST_INLINE __m512 Combine(__m512i high, __m512i low, __m128i shift, int32_t asum) {
+template <Way W>
+BALLAST_INLINE __m512 Combine(__m512i high, __m512i low, __m128i shift) {
   __m512i sum = high;
   if constexpr (W == Way::kFused) sum = _mm512_add_epi32(high, low);
   if constexpr (W == Way::kWide) sum = _mm512_add_epi32(_mm512_sll_epi32(high, shift), low);
-  if constexpr (Format<T>::kZero != 0) {
-    sum = _mm512_sub_epi32(sum, _mm512_set1_epi32(Format<T>::kZero * asum));
-  }
   return _mm512_cvtepi32_ps(sum);
 }
 
 /// Exact Σ sc · (q − 32) · a of a Q6_K group from the dots of its halves.
-BALLAST_INLINE __m512 CombineHalves(__m512i first, __m512i second, const int32_t* sums,
-                                    __m512 scale0, __m512 scale1) {
-  const __m512 f0 = _mm512_cvtepi32_ps(_mm512_sub_epi32(first, _mm512_set1_epi32(32 * sums[0])));
-  const __m512 f1 = _mm512_cvtepi32_ps(_mm512_sub_epi32(second, _mm512_set1_epi32(32 * sums[1])));
+BALLAST_INLINE __m512 CombineHalves(__m512i first, __m512i second, __m512 scale0, __m512 scale1) {
+  const __m512 f0 = _mm512_cvtepi32_ps(first), f1 = _mm512_cvtepi32_ps(second);
   return _mm512_fmadd_ps(scale0, f0, _mm512_mul_ps(scale1, f1));
 }
 
@@ -95,8 +130,7 @@ struct Cursor {
   const std::byte* codes;
   const float* scale;
   const float* u;
-  const int32_t* asum;
-  const int32_t* parts;
+  const int32_t* starts;
 };
 
 template <DType T, Way W, int kRows>
@@ -117,7 +151,7 @@ BALLAST_INLINE void FinishGroup(const std::byte* unit, int pair, int half, const
   const __m512 d = LoadScale<T>(unit, pair, half);
 #pragma GCC unroll 8
   for (int t = 0; t < kRows; ++t) {
-    const __m512 f = Combine<T, W>(dots.high[t], dots.low[t], shift, at.asum[t]);
+    const __m512 f = Combine<W>(dots.high[t], dots.low[t], shift);
     Accumulate<W>(f, d, at.scale[t], &sums->acc[t], &sums->p[t]);
   }
   AddMinimum<T, W>(unit, pair, half, at.u, sums);
@@ -132,9 +166,10 @@ BALLAST_INLINE void AddPair(const std::byte* unit, int pair, const Cursor& at, c
   __m512i a, b;
   if constexpr (kRows <= kBothGroups) {
     Dots<kRows> first, second;
-    Clear(&first);
-    Clear(&second);
+    Start<T, W>(at.starts, &first);
+    Start<T, W>(next.starts, &second);
 #define BALLAST_STEP(J)                    \
+  PrefetchSlice<T, J, 8>(unit, pair);      \
   LoadCodes<T, J>(unit, pair, &a, &b);     \
   AddDots<W>(a, at.codes + 4 * J, &first); \
   AddDots<W>(b, next.codes + 4 * J, &second);
@@ -144,17 +179,19 @@ BALLAST_INLINE void AddPair(const std::byte* unit, int pair, const Cursor& at, c
     FinishGroup<T, W>(unit, pair, 1, second, next, shift, sums);
   } else {
     Dots<kRows> dots;
-    Clear(&dots);
+    Start<T, W>(at.starts, &dots);
 #define BALLAST_STEP(J)                \
+  PrefetchSlice<T, J, 16>(unit, pair); \
   LoadCodes<T, J>(unit, pair, &a, &b); \
   AddDots<W>(a, at.codes + 4 * J, &dots);
     BALLAST_EACH_VECTOR(BALLAST_STEP)
 #undef BALLAST_STEP
     FinishGroup<T, W>(unit, pair, 0, dots, at, shift, sums);
-    Clear(&dots);
+    Start<T, W>(next.starts, &dots);
     CompilerBarrier();
-#define BALLAST_STEP(J)                \
-  LoadCodes<T, J>(unit, pair, &a, &b); \
+#define BALLAST_STEP(J)                    \
+  PrefetchSlice<T, 8 + J, 16>(unit, pair); \
+  LoadCodes<T, J>(unit, pair, &a, &b);     \
   AddDots<W>(b, next.codes + 4 * J, &dots);
     BALLAST_EACH_VECTOR(BALLAST_STEP)
 #undef BALLAST_STEP
@@ -171,9 +208,9 @@ BALLAST_INLINE void FinishSix(const std::byte* unit, int pair, int half, const D
   const __m512 s0 = LoadSixScale(unit, pair, half, 0), s1 = LoadSixScale(unit, pair, half, 1);
 #pragma GCC unroll 8
   for (int t = 0; t < kRows; ++t) {
-    __m512 f = CombineHalves(x.high[t], y.high[t], at.parts + 4 * t, s0, s1);
+    __m512 f = CombineHalves(x.high[t], y.high[t], s0, s1);
     if constexpr (W != Way::kInt8) {
-      const __m512 low = CombineHalves(x.low[t], y.low[t], at.parts + 4 * t + 2, s0, s1);
+      const __m512 low = CombineHalves(x.low[t], y.low[t], s0, s1);
       f = _mm512_fmadd_ps(_mm512_set1_ps(radix), f, low);
     }
     Accumulate<W>(f, d, at.scale[t], &sums->acc[t], &sums->p[t]);
@@ -186,18 +223,20 @@ BALLAST_INLINE void AddPairSix(const std::byte* unit, int pair, const Cursor& at
   constexpr DType T = DType::kQ6_K;
   __m512i a, b;
   Dots<kRows> x, y;  // first and second half of the columns
-  Clear(&x);
-  Clear(&y);
+  StartHalf<W, 0>(at.starts, &x);
+  StartHalf<W, 1>(at.starts, &y);
 #define BALLAST_STEP(J)                \
+  PrefetchSlice<T, J, 16>(unit, pair); \
   LoadCodes<T, J>(unit, pair, &a, &b); \
   AddDots<W>(a, at.codes + 4 * J, J < 4 ? &x : &y);
   BALLAST_EACH_VECTOR(BALLAST_STEP)
 #undef BALLAST_STEP
   FinishSix<W>(unit, pair, 0, x, y, at, radix, sums);
-  Clear(&x);
-  Clear(&y);
-#define BALLAST_STEP(J)                \
-  LoadCodes<T, J>(unit, pair, &a, &b); \
+  StartHalf<W, 0>(next.starts, &x);
+  StartHalf<W, 1>(next.starts, &y);
+#define BALLAST_STEP(J)                    \
+  PrefetchSlice<T, 8 + J, 16>(unit, pair); \
+  LoadCodes<T, J>(unit, pair, &a, &b);     \
   AddDots<W>(b, next.codes + 4 * J, J < 4 ? &x : &y);
   BALLAST_EACH_VECTOR(BALLAST_STEP)
 #undef BALLAST_STEP
@@ -219,8 +258,10 @@ void MultiplyPanel(const LinearPiece& piece, int32_t panel, const RoundedBlock& 
   const __m128i shift = _mm_cvtsi32_si128(twelve ? 4 : 8);
   const float radix = twelve ? 16.0f : 256.0f;
   const float* block_scale = block.scale + t;
-  Cursor at{block.codes + t * kBytes, block.scale + t, block.u + t, block.asum + t,
-            block.parts + 4 * t};
+  Starts<T> starts;
+  const int row_starts = n * Starts<T>::kPerRow;
+  const int32_t* zero_sums = F::kSix ? block.parts : block.asum;
+  Cursor at{block.codes + t * kBytes, block.scale + t, block.u + t, nullptr};
   Sums<kRows> sums;
 #pragma GCC unroll 8
   for (int i = 0; i < kRows; ++i) {
@@ -228,14 +269,18 @@ void MultiplyPanel(const LinearPiece& piece, int32_t panel, const RoundedBlock& 
   }
   for (int index = 0; index < pairs; ++index) {
     const int pair = F::kUnitPairs == 1 ? 0 : index % F::kUnitPairs;
-    PrefetchPair<T>(unit, pair);
-    const Cursor next{at.codes + n * kBytes, at.scale + n, at.u + n, at.asum + n, at.parts + 4 * n};
+    if (index % kStartPairs == 0) {
+      const int left = pairs - index < kStartPairs ? pairs - index : kStartPairs;
+      starts.Fill(zero_sums + 2 * index * row_starts, 2 * left * n);
+      at.starts = starts.values + t * Starts<T>::kPerRow;
+    }
+    const Cursor next{at.codes + n * kBytes, at.scale + n, at.u + n, at.starts + row_starts};
     if constexpr (F::kSix) {
       AddPairSix<W>(unit, pair, at, next, radix, &sums);
     } else {
       AddPair<T, W>(unit, pair, at, next, shift, &sums);
     }
-    at = {next.codes + n * kBytes, next.scale + n, next.u + n, next.asum + n, next.parts + 4 * n};
+    at = {next.codes + n * kBytes, next.scale + n, next.u + n, next.starts + row_starts};
     if (F::kUnitPairs == 1 || pair == F::kUnitPairs - 1) unit += F::kUnitBytes;
     if (W != Way::kInt8 && (index % 4 == 3 || index + 1 == pairs)) {
 #pragma GCC unroll 8
