@@ -198,6 +198,7 @@ Status CommandBenchSpeed(const Options& options) {
   }
   ASSIGN_OR_RETURN(Runtime runtime, LoadRuntime(options, kBenchStepRows, KvBudget::kAsNeeded,
                                                 KvTokens(cases, options.repeats)));
+  runtime.model->SettleMemory();
   std::vector<std::unique_ptr<BenchPeer>> peers;
   for (const std::string& spec : options.peers) {
     ASSIGN_OR_RETURN(auto peer, MakeProgramPeer(spec, runtime.path, runtime.pool->size()));

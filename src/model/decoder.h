@@ -73,6 +73,7 @@ class Decoder final : public Model {
   void Forward(const StepBatch& batch, float* logits) override;
   void Forward(const StepBatch& batch, LogitSink& sink) override;
   int32_t max_step_rows() const override { return max_step_rows_; }
+  void SettleMemory() override { store_->Settle(); }
   uint64_t resident_weight_bytes() const override { return store_->resident_bytes(); }
   uint64_t logical_weight_bytes() const override { return store_->logical_bytes(); }
   uint64_t decode_weight_bytes() const override { return weights_.bytes_per_token; }

@@ -99,6 +99,8 @@ class Model {
   static constexpr int64_t kLogitBlockRows = 64;
 
   virtual int32_t max_step_rows() const = 0;
+  /// Returns once the weights lie as they will in the long run: before measuring.
+  virtual void SettleMemory() {}
   /// Bytes of packed weights in memory, and of the same tensors in the file.
   virtual uint64_t resident_weight_bytes() const = 0;
   virtual uint64_t logical_weight_bytes() const = 0;

@@ -16,6 +16,8 @@ constexpr uint64_t kChunkBytes = 1 << 20;
 constexpr size_t kLine = 64;
 // Chunks that the disk may be reading while one is packed.
 constexpr size_t kReadAhead = 16;
+// The first request after a start should not share the cores with moving pages.
+constexpr int64_t kSettleDelayMs = 1000;
 
 Status CheckVector(const std::string& path, const WeightRequest& request,
                    const TensorInfo& tensor) {
@@ -54,6 +56,7 @@ Result<std::unique_ptr<WeightStore>> WeightStore::Load(const WeightSource& sourc
   store->Fill(source, pool);
   RETURN_IF_ERROR(source.CheckIntact());
   for (Entry& entry : store->entries_) entry.tensor = nullptr;
+  store->backing_->SettleLater(kSettleDelayMs);
   return store;
 }
 
@@ -106,6 +109,7 @@ Status WeightStore::Allocate(const std::string& path, Ledger* ledger) {
     }
   }
   ASSIGN_OR_RETURN(buffer_, HugeBuffer::Allocate(planned_bytes_));
+  backing_.emplace(buffer_.span());
   if (ledger != nullptr) ledger->Charge(MemoryOwner::kWeights, buffer_.size());
   ledger_ = ledger;
   for (Entry& entry : entries_) entry.matrix.data = buffer_.data() + entry.offset;
@@ -180,6 +184,9 @@ void WeightStore::FillChunk(const WeightSource& source, const Chunk& chunk) {
     }
     return;
   }
+  const size_t panel_bytes = entry.matrix.panel_bytes();
+  backing_->Prepare(entry.offset + static_cast<size_t>(chunk.panel_begin) * panel_bytes,
+                    static_cast<size_t>(chunk.panel_end - chunk.panel_begin) * panel_bytes);
   PackPanels(entry.matrix, bytes, chunk.panel_begin, chunk.panel_end, dst);
   const ByteRange range = FileRange(chunk);
   source.Release(tensor, range.begin, range.size);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "base/result.h"
 #include "memory/ledger.h"
 #include "platform/huge_buffer.h"
+#include "platform/page_backing.h"
 #include "platform/thread_pool.h"
 #include "tensor/packed.h"
 #include "weights/source.h"
@@ -44,7 +46,9 @@ class WeightStore {
   /// Errors, before anything is allocated: kNotFound for a missing required tensor;
   /// kInvalidArgument naming tensor, expected and found shape, or a block type where fp32 values
   /// are needed; kResourceExhausted when the ledger's budget (unless 0) cannot hold the weights.
-  /// Cost: memory speed; 490 MB take about 0.2 s on two threads when the file is cached.
+  /// Cost: memory speed; 490 MB take about 0.2 s on two threads when the file is cached. Where
+  /// 2 MiB pages come slowly the weights move to them in the background from a second later on
+  /// (platform/page_backing.h).
   static Result<std::unique_ptr<WeightStore>> Load(const WeightSource& source,
                                                    std::span<const WeightRequest> requests,
                                                    ThreadPool& pool, Ledger* ledger);
@@ -57,6 +61,9 @@ class WeightStore {
   /// Errors: kNotFound; kInvalidArgument naming the tensor, expected and found shape.
   Result<PackedMatrix> Matrix(std::string_view name, int32_t rows, int32_t cols) const;
   Result<std::span<const float>> Vector(std::string_view name, int32_t n) const;
+
+  /// Returns when the weights lie on 2 MiB pages, as far as there are any: before measuring.
+  void Settle() { backing_->Settle(); }
 
   /// Bytes in memory, padding included.
   uint64_t resident_bytes() const { return buffer_.size(); }
@@ -93,6 +100,7 @@ class WeightStore {
   const Entry* Find(std::string_view name) const;
 
   HugeBuffer buffer_;
+  std::optional<PageBacking> backing_;  // of buffer_, and gone before it
   std::vector<Entry> entries_;
   std::unordered_map<std::string_view, size_t> index_;
   uint64_t planned_bytes_ = 0;
