@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/printable.h"
 #include "base/result.h"
 #include "base/rng.h"
@@ -70,6 +71,15 @@ TEST(RngTest, UniformIsNeverAnEndOfItsInterval) {
     EXPECT_GT(value, 0.0f) << top;
     EXPECT_LT(value, 1.0f) << top;
   }
+}
+
+TEST(LogTest, AJsonLineIsOneLineWhateverItHolds) {
+  const LogField fields[] = {
+      {"route", std::string_view("/a\"b")}, {"status", int64_t{200}}, {"duration_ms", 1.5}};
+  EXPECT_EQ(JsonLogLine("T", "info", "one\ntwo \xff", "req-1", fields),
+            "{\"time\":\"T\",\"level\":\"info\",\"message\":\"one\\ntwo \xEF\xBF\xBD\","
+            "\"request_id\":\"req-1\",\"route\":\"/a\\\"b\",\"status\":200,"
+            "\"duration_ms\":1.5}");
 }
 
 }  // namespace

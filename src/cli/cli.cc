@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/printable.h"
 #include "cli/commands.h"
+#include "cli/settings.h"
 
 namespace ballast {
 
@@ -13,7 +14,7 @@ namespace {
 struct CommandRow {
   const char* name;
   const char* help;
-  uint32_t bit;
+  uint32_t options;  // rows of the option table: those of any of these commands
   Status (*run)(const Options&);
 };
 
@@ -25,6 +26,8 @@ constexpr CommandRow kCommands[] = {
     {"rm", "Remove a fetched model", kCmdRm, CommandRm},
     {"inspect", "Show what a model file holds", kCmdInspect, CommandInspect},
     {"eval", "Perplexity of a text and the hash of all logits", kCmdEval, CommandEval},
+    {"config", "Show the settings of serve and where each comes from", kCmdConfig | kCmdServe,
+     CommandConfig},
 };
 
 constexpr CommandRow kBenchCommands[] = {
@@ -45,12 +48,17 @@ int Report(const Error& error, bool json) {
   return ExitCode(error.code);
 }
 
+struct Chosen {
+  const CommandRow* command = nullptr;
+  std::vector<BoundOption> bound;
+};
+
 void AddCommands(std::span<const CommandRow> rows, CLI::App* parent, Options* options,
-                 const CommandRow** chosen) {
+                 Chosen* chosen) {
   for (const CommandRow& row : rows) {
     CLI::App* app = parent->add_subcommand(row.name, row.help);
-    AddOptions(row.bit, app, options);
-    app->callback([chosen, &row] { *chosen = &row; });
+    auto bound = AddOptions(row.options, app, options);
+    app->callback([chosen, &row, bound = std::move(bound)] { *chosen = {&row, bound}; });
   }
 }
 
@@ -58,7 +66,7 @@ void AddCommands(std::span<const CommandRow> rows, CLI::App* parent, Options* op
 
 int RunCli(int argc, char** argv) {
   Options options;
-  const CommandRow* chosen = nullptr;
+  Chosen chosen;
   CLI::App app("Ballast: an LLM server for long-running agents on one machine's memory", "ballast");
   app.set_version_flag("--version", VersionText());
   app.require_subcommand(1);
@@ -72,8 +80,11 @@ int RunCli(int argc, char** argv) {
     const int code = app.exit(error);
     return code == 0 ? 0 : kUsageExit;
   }
-  InitLog(options.log_level);
-  const Status status = chosen->run(options);
+  if (const Status settled = SettleOptions(chosen.bound, &options); !settled.has_value()) {
+    return Report(settled.error(), options.json);
+  }
+  InitLog(options.log_level, options.log_format == "json" ? LogFormat::kJson : LogFormat::kText);
+  const Status status = chosen.command->run(options);
   return status.has_value() ? 0 : Report(status.error(), options.json);
 }
 

@@ -21,8 +21,6 @@ namespace {
 
 // Large enough for prefill at full speed, small enough to bound activations and chunk times.
 constexpr int32_t kServeStepRows = 1024;
-// Running requests may finish for this long after the first Ctrl-C; a second one ends them.
-constexpr int64_t kDrainMs = 30'000;
 constexpr uint64_t kMinBodyBytes = kKiB;
 constexpr uint64_t kMaxBodyBytes = kGiB;
 
@@ -105,13 +103,13 @@ Status CommandServe(const Options& options) {
   PrintReady(options, engine->info(), server->port());
   signals.Wait();
   LOG_INFO("draining: running requests may finish for {} s; press Ctrl-C again to stop at once",
-           kDrainMs / 1000);
+           options.drain_timeout_s);
   std::atomic<bool> done{false};
   std::thread second([&] {
     signals.Wait();
     if (!done.load()) engine->Drain(0);
   });
-  server->Drain(kDrainMs);
+  server->Drain(options.drain_timeout_s * 1000);
   done.store(true);
   pthread_kill(second.native_handle(), SIGTERM);  // wakes its sigwait
   second.join();

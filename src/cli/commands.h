@@ -17,6 +17,7 @@ Status CommandList(const Options& options);
 Status CommandRm(const Options& options);
 Status CommandInspect(const Options& options);
 Status CommandEval(const Options& options);
+Status CommandConfig(const Options& options);
 Status CommandBenchSpeed(const Options& options);
 
 /// "ballast 0.1.0 (commit, compiler), isa amx on <CPU>".

@@ -13,17 +13,6 @@ constexpr uint32_t kLoads = kCmdRun | kCmdServe | kCmdEval | kCmdBenchSpeed;
 constexpr uint32_t kPositionalModel = kCmdRun | kCmdPull | kCmdRm | kCmdInspect;
 constexpr uint32_t kAll = ~0u;
 
-using Bind = CLI::Option* (*)(CLI::App*, Options*, const char* flags, const char* help);
-
-// One row of the table. `bind` attaches the flag to its field with the right type and checks.
-struct OptionRow {
-  const char* flags;
-  const char* env;  // or null
-  const char* help;
-  uint32_t commands;
-  Bind bind;
-};
-
 template <auto Field>
 CLI::Option* Value(CLI::App* app, Options* options, const char* flags, const char* help) {
   return app->add_option(flags, options->*Field, help)->capture_default_str();
@@ -63,6 +52,11 @@ template <auto Field>
 CLI::Option* LogLevel(CLI::App* app, Options* options, const char* flags, const char* help) {
   const std::set<std::string> levels{"trace", "debug", "info", "warn", "error", "off"};
   return Value<Field>(app, options, flags, help)->check(CLI::IsMember(levels));
+}
+template <auto Field>
+CLI::Option* LogFormatName(CLI::App* app, Options* options, const char* flags, const char* help) {
+  const std::set<std::string> formats{"text", "json"};
+  return Value<Field>(app, options, flags, help)->check(CLI::IsMember(formats));
 }
 template <auto Field>
 CLI::Option* Named(CLI::App* app, Options* options, const char* flags, const char* help) {
@@ -114,10 +108,10 @@ constexpr OptionRow kTable[] = {
     {"--max-queue", "BALLAST_MAX_QUEUE", "Requests that may wait before 429", kCmdServe,
      Bounded<&Options::max_queue, 1, 65536>},
     {"--cors-origins", "BALLAST_CORS_ORIGINS", "Web origins that may call the API, comma-separated",
-     kCmdServe, Value<&Options::cors_origins>},
+     kCmdServe, Value<&Options::cors_origins>, FileValue::kList},
     {"--allowed-hosts", "BALLAST_ALLOWED_HOSTS",
      "Host names, besides local ones, under which a server on loopback answers, comma-separated",
-     kCmdServe, Value<&Options::allowed_hosts>},
+     kCmdServe, Value<&Options::allowed_hosts>, FileValue::kList},
     {"--max-body", "BALLAST_MAX_BODY", "Largest request body, e.g. 8MiB (413 above)", kCmdServe,
      Value<&Options::max_body>},
     {"--max-connections", "BALLAST_MAX_CONNECTIONS", "Clients connected at a time (503 above)",
@@ -127,6 +121,9 @@ constexpr OptionRow kTable[] = {
     {"--request-timeout", "BALLAST_REQUEST_TIMEOUT",
      "Seconds a request may take, its queueing included (0: no limit)", kCmdServe,
      Bounded<&Options::request_timeout_s, 0, 31536000>},
+    {"--drain-timeout", "BALLAST_DRAIN_TIMEOUT",
+     "Seconds that running requests may go on after SIGTERM or Ctrl-C", kCmdServe,
+     Bounded<&Options::drain_timeout_s, 0, 86400>},
     {"-P,--prompt", nullptr, "Answer this one prompt and exit", kCmdRun, Value<&Options::prompt>},
     {"--system", nullptr, "System message", kCmdRun, Value<&Options::system>},
     {"-n,--max-tokens", nullptr, "Longest answer (0: until the context is full)", kCmdRun,
@@ -166,16 +163,33 @@ constexpr OptionRow kTable[] = {
     {"--json", nullptr, "Print one JSON document", kAll & ~kCmdRun, Flag<&Options::json>},
     {"--log-level", "BALLAST_LOG_LEVEL", "trace, debug, info, warn, error or off", kAll,
      LogLevel<&Options::log_level>},
+    {"--log-format", "BALLAST_LOG_FORMAT", "Lines of the log on stderr: text or json", kAll,
+     LogFormatName<&Options::log_format>},
+    {"--config", "BALLAST_CONFIG",
+     "Configuration file (default: ballast.toml in $XDG_CONFIG_HOME/ballast, then /etc/ballast)",
+     kAll, Value<&Options::config>, FileValue::kNothing},
 };
 
 }  // namespace
 
-void AddOptions(uint32_t command, CLI::App* app, Options* options) {
+std::string OptionRow::key() const {
+  const std::string_view names = flags;
+  const size_t dashes = names.find("--");
+  const size_t start = dashes == std::string_view::npos ? 0 : dashes + 2;
+  return std::string(names.substr(start, names.find(',', start) - start));
+}
+
+std::span<const OptionRow> OptionRows() { return kTable; }
+
+std::vector<BoundOption> AddOptions(uint32_t commands, CLI::App* app, Options* options) {
+  std::vector<BoundOption> bound;
   for (const OptionRow& row : kTable) {
-    if ((row.commands & command) == 0) continue;
-    CLI::Option* option = row.bind(app, options, row.flags, row.help);
-    if (row.env != nullptr) option->envname(row.env);
+    if ((row.commands & commands) == 0) continue;
+    std::string help = row.help;
+    if (row.env != nullptr) help += std::string(" [") + row.env + "]";
+    bound.push_back({&row, row.bind(app, options, row.flags, help.c_str())});
   }
+  return bound;
 }
 
 }  // namespace ballast

@@ -4,16 +4,26 @@
 #define BALLAST_CLI_OPTIONS_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace ballast {
+
+/// One setting as it came out of flags, variables, the configuration file and defaults.
+struct EffectiveSetting {
+  std::string key;
+  std::string value;
+  std::string origin;  // "flag", "BALLAST_PORT", "/etc/ballast/ballast.toml:3" or "default"
+};
 
 /// The values of all flags; a command reads the ones its rows list.
 struct Options {
@@ -40,6 +50,7 @@ struct Options {
   int32_t max_connections = 1024;
   int32_t max_sequences = 32;
   int64_t request_timeout_s = 0;  // 0: none
+  int64_t drain_timeout_s = 30;
   // run
   std::string prompt;
   int64_t max_tokens = 0;
@@ -68,6 +79,10 @@ struct Options {
   bool json = false;
   bool yes = false;
   std::string log_level = "info";
+  std::string log_format = "text";
+  std::string config;
+  /// What may stand in the configuration file, with its origin: filled after parsing.
+  std::vector<EffectiveSetting> effective;
 };
 
 /// Commands as bits, so that a row can name several.
@@ -80,10 +95,44 @@ enum CommandBits : uint32_t {
   kCmdInspect = 1u << 5,
   kCmdEval = 1u << 6,
   kCmdBenchSpeed = 1u << 7,
+  kCmdConfig = 1u << 8,
 };
 
-/// Adds the rows of the table that `command` takes.
-void AddOptions(uint32_t command, CLI::App* app, Options* options);
+/// What the configuration file may hold for an option.
+enum class FileValue {
+  kNothing,  // the option is for the command line (and its variable) only
+  kOne,      // a string, number or boolean, as the option's type says
+  kList,     // a comma-separated option: a string or an array of strings
+};
+
+/// Attaches an option to its field of Options with the right type and checks.
+using BindOption = CLI::Option* (*)(CLI::App*, Options*, const char* flags, const char* help);
+
+struct OptionRow {
+  const char* flags;
+  const char* env;  // or null
+  const char* help;
+  uint32_t commands;
+  BindOption bind;
+  FileValue file = FileValue::kOne;  // only for options with a variable
+
+  /// True if the configuration file may set it.
+  bool in_file() const { return env != nullptr && file != FileValue::kNothing; }
+  /// The long name without dashes, e.g. "ctx-size"; a positional's own name.
+  std::string key() const;
+};
+
+/// The whole table.
+std::span<const OptionRow> OptionRows();
+
+struct BoundOption {
+  const OptionRow* row;
+  CLI::Option* option;
+};
+
+/// Adds the rows of the table that any command in `commands` takes. Values come from flags only;
+/// cli/settings.h adds the rest.
+std::vector<BoundOption> AddOptions(uint32_t commands, CLI::App* app, Options* options);
 
 }  // namespace ballast
 

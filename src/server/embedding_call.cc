@@ -113,6 +113,7 @@ void EmbeddingCall::OnError(size_t index, const Error& error) {
 std::vector<RequestId> EmbeddingCall::Fail(const ApiError& error) {
   if (over_) return {};
   over_ = true;
+  setup_.log->SetError(error.code);
   setup_.metrics->CountReply(setup_.route, error.status);
   HttpResponse response = ErrorResponse(error);
   response.headers.insert(response.headers.end(), setup_.headers.begin(), setup_.headers.end());
@@ -123,6 +124,10 @@ std::vector<RequestId> EmbeddingCall::Fail(const ApiError& error) {
 // Written by hand: a JSON tree of millions of numbers would take a hundred bytes each.
 void EmbeddingCall::SendReply() {
   over_ = true;
+  Usage usage;
+  usage.prompt_tokens = prompt_tokens_;
+  setup_.log->SetUsage(usage, {});
+  setup_.metrics->CountTokens(usage);
   setup_.metrics->CountReply(setup_.route, 200);
   std::string body = R"({"object":"list","data":[)";
   for (size_t i = 0; i < inputs_.size(); ++i) {

@@ -278,6 +278,7 @@ void GenerationCall::OnFinish(size_t index, FinishEvent event) {
     choice.stop = event.stop;
     choice.usage = event.usage;
     choice.timings = event.timings;
+    setup_.log->SetUsage(TotalUsage(), TotalTimings());
     if (over_) return;
     if (event.reason == FinishReason::kCancelled || event.reason == FinishReason::kDeadline) {
       Fail(EndedEarly(event.reason));
@@ -312,6 +313,7 @@ void GenerationCall::OnError(size_t index, const Error& error) {
 void GenerationCall::Fail(const ApiError& error) {
   if (over_) return;
   over_ = true;
+  setup_.log->SetError(error.code);
   setup_.metrics->CountReply(setup_.route, error.status);
   if (!streaming_) {
     HttpResponse response = ErrorResponse(error);
@@ -338,6 +340,7 @@ void GenerationCall::Complete() {
 }
 
 void GenerationCall::Observe() const {
+  setup_.metrics->CountTokens(TotalUsage());
   setup_.metrics->ObserveGeneration(Seconds(std::chrono::steady_clock::now() - arrived_));
   for (const Choice& choice : choices_) {
     if (choice.usage.completion_tokens < 2) continue;

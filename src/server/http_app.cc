@@ -35,8 +35,10 @@ HttpApp::HttpApp(const ServerOptions& options, EngineClient& engine)
 void HttpApp::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   Call call;
   call.id = RequestIdFrom(request.Header("x-request-id"));
+  const LogRequestScope scope(call.id);
+  call.log = std::make_shared<RequestLog>(call.id, request.method, request.peer);
   call.request = std::move(request);
-  call.exchange = std::move(exchange);
+  call.exchange = Logged(std::move(exchange), call.log);
   call.route = "none";
   call.headers.emplace_back("x-request-id", call.id);
   if (const ApiStatus allowed = CheckCaller(call.request); !allowed) {
@@ -56,6 +58,7 @@ void HttpApp::Dispatch(Call& call) {
     const bool prefix = route.path.size() > 1 && route.path.ends_with('/');
     if (prefix ? !path.starts_with(route.path) || path == route.path : path != route.path) continue;
     call.route = route.path;
+    call.log->SetRoute(route.path);
     if (method == route.method) {
       if (prefix) call.rest = path.substr(route.path.size());
       (this->*route.handler)(call);
@@ -192,6 +195,9 @@ void HttpApp::ReplyJson(Call& call, const Json& json, int status) {
   Reply(call, std::move(response));
 }
 
-void HttpApp::ReplyError(Call& call, const ApiError& error) { Reply(call, ErrorResponse(error)); }
+void HttpApp::ReplyError(Call& call, const ApiError& error) {
+  call.log->SetError(error.code);
+  Reply(call, ErrorResponse(error));
+}
 
 }  // namespace ballast

@@ -16,6 +16,7 @@
 #include "server/grammar_service.h"
 #include "server/metrics.h"
 #include "server/parse_request.h"
+#include "server/request_log.h"
 #include "server/server.h"
 
 namespace ballast {
@@ -39,7 +40,8 @@ class HttpApp final : public HttpHandler {
   struct Call {
     HttpRequest request;
     std::shared_ptr<Exchange> exchange;
-    std::string id;          // x-request-id
+    std::string id;  // x-request-id
+    std::shared_ptr<RequestLog> log;
     std::string_view route;  // the fixed name, for metrics
     std::string rest;        // what a route ending in '/' leaves
     HttpHeaders headers;     // of every reply: x-request-id and, for allowed origins, CORS

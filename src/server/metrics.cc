@@ -49,6 +49,10 @@ void Counter(Families& families, const char* name, const char* help, int64_t val
             static_cast<double>(value));
 }
 
+void SecondsCounter(Families& families, const char* name, const char* help, double milliseconds) {
+  AddMetric(AddFamily(families, name, help, prometheus::MetricType::Counter), milliseconds / 1e3);
+}
+
 void AddEngine(Families& out, const EngineStats& s) {
   Gauge(out, "ballast_requests_queued", "Requests that wait for admission.",
         static_cast<double>(s.queued));
@@ -71,10 +75,10 @@ void AddEngine(Families& out, const EngineStats& s) {
           "Parallel regions whose workers waited for a busy core.", s.congested_joins_total);
   Counter(out, "ballast_grammar_masks_total", "Token masks made for constrained output.",
           s.grammar_masks_total);
-  Gauge(out, "ballast_grammar_mask_seconds_total", "Spent making masks, beside the model's step.",
-        s.grammar_mask_ms_total / 1e3);
-  Gauge(out, "ballast_grammar_wait_seconds_total", "That steps waited for masks.",
-        s.grammar_wait_ms_total / 1e3);
+  SecondsCounter(out, "ballast_grammar_mask_seconds_total",
+                 "Spent making masks, beside the model's step.", s.grammar_mask_ms_total);
+  SecondsCounter(out, "ballast_grammar_wait_seconds_total", "That steps waited for masks.",
+                 s.grammar_wait_ms_total);
   Gauge(out, "ballast_last_step_seconds", "Duration of the latest step.", s.last_step_ms / 1e3);
   Gauge(out, "ballast_decode_tokens_per_second", "Over the last second of decoding.",
         s.decode_tokens_per_s);
@@ -140,6 +144,14 @@ struct ServerMetrics::Impl {
                                                          .Name("ballast_http_replies_total")
                                                          .Help("Replies by route and status.")
                                                          .Register(registry);
+  prometheus::Family<prometheus::Counter>& tokens =
+      prometheus::BuildCounter()
+          .Name("ballast_request_tokens_total")
+          .Help("Tokens of answered requests: prompt (cached ones included), cached, generated.")
+          .Register(registry);
+  prometheus::Counter& prompt_tokens = tokens.Add({{"kind", "prompt"}});
+  prometheus::Counter& cached_tokens = tokens.Add({{"kind", "cached"}});
+  prometheus::Counter& generated_tokens = tokens.Add({{"kind", "generated"}});
   prometheus::Counter& abandoned = prometheus::BuildCounter()
                                        .Name("ballast_requests_abandoned_total")
                                        .Help("Requests cancelled because their client left.")
@@ -178,6 +190,11 @@ void ServerMetrics::CountReply(std::string_view route, int status) {
 void ServerMetrics::ObserveFirstToken(double seconds) { impl_->first_token.Observe(seconds); }
 void ServerMetrics::ObserveTokenInterval(double seconds) { impl_->token_interval.Observe(seconds); }
 void ServerMetrics::ObserveGeneration(double seconds) { impl_->generation.Observe(seconds); }
+void ServerMetrics::CountTokens(const Usage& usage) {
+  impl_->prompt_tokens.Increment(static_cast<double>(usage.prompt_tokens));
+  impl_->cached_tokens.Increment(static_cast<double>(usage.cached_tokens));
+  impl_->generated_tokens.Increment(static_cast<double>(usage.completion_tokens));
+}
 void ServerMetrics::CountAbandoned() { impl_->abandoned.Increment(); }
 
 std::string ServerMetrics::Render(const EngineClient& client, const HttpStats& http) const {

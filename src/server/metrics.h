@@ -28,6 +28,8 @@ class ServerMetrics {
   void ObserveTokenInterval(double seconds);
   /// From the arrival of a request to its last token.
   void ObserveGeneration(double seconds);
+  /// What an answered request used.
+  void CountTokens(const Usage& usage);
   /// Requests cancelled because their client left.
   void CountAbandoned();
 

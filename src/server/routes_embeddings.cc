@@ -12,6 +12,7 @@ void HttpApp::Embeddings(Call& call) {
   setup.engine = &engine_;
   setup.metrics = metrics_;
   setup.exchange = call.exchange;
+  setup.log = call.log;
   setup.route = std::string(call.route);
   setup.headers = call.headers;
   setup.model = ModelName();

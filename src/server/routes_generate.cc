@@ -57,6 +57,7 @@ void HttpApp::Generate(Call& call, ApiResult<GenerationBody> body) {
   setup.engine = &engine_;
   setup.metrics = metrics_;
   setup.exchange = call.exchange;
+  setup.log = call.log;
   setup.route = std::string(call.route);
   setup.headers = call.headers;
   setup.reply.endpoint = body->endpoint;

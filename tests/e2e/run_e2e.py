@@ -56,7 +56,7 @@ def main() -> int:
     work.mkdir(parents=True, exist_ok=True)
     if kind == "python":
         return run_python(work, "test_openai_python.py") or run_python(
-            work, "test_surfaces_python.py")
+            work, "test_surfaces_python.py") or run_python(work, "test_operation_python.py")
     if kind == "schemas":
         return run_python(work, "schema_generation.py", "12", "1")
     if kind == "schemas-all":
