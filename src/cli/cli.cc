@@ -35,6 +35,12 @@ constexpr CommandRow kBenchCommands[] = {
      CommandBenchSpeed},
 };
 
+constexpr CommandRow kKeysCommands[] = {
+    {"new", "Make a key for a tenant and show it once", kCmdKeysNew, CommandKeysNew},
+    {"list", "List tenants, keys and quotas", kCmdKeysList, CommandKeysList},
+    {"revoke", "Remove a key", kCmdKeysRevoke, CommandKeysRevoke},
+};
+
 constexpr int kUsageExit = 2;
 
 int Report(const Error& error, bool json) {
@@ -74,6 +80,9 @@ int RunCli(int argc, char** argv) {
   CLI::App* bench = app.add_subcommand("bench", "Measure speed and memory");
   bench->require_subcommand(1);
   AddCommands(kBenchCommands, bench, &options, &chosen);
+  CLI::App* keys = app.add_subcommand("keys", "Make and revoke the keys of a server's tenants");
+  keys->require_subcommand(1);
+  AddCommands(kKeysCommands, keys, &options, &chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -13,6 +13,7 @@
 #include "cli/commands.h"
 #include "cli/runtime.h"
 #include "platform/cpu.h"
+#include "server/access.h"
 #include "server/server.h"
 
 namespace ballast {
@@ -24,13 +25,15 @@ constexpr int32_t kServeStepRows = 1024;
 constexpr uint64_t kMinBodyBytes = kKiB;
 constexpr uint64_t kMaxBodyBytes = kGiB;
 
-// Blocks SIGINT and SIGTERM in this thread and all that it starts; Wait then takes them one by one.
+// Blocks SIGINT, SIGTERM and SIGHUP in this thread and all that it starts; Wait then takes them one
+// by one.
 class SignalGate {
  public:
   SignalGate() {
     sigemptyset(&set_);
     sigaddset(&set_, SIGINT);
     sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
     signal(SIGPIPE, SIG_IGN);
   }
@@ -53,6 +56,34 @@ std::vector<std::string> SplitList(const std::string& text) {
   return items;
 }
 
+// Who may call. The secret behind cache salts is needed only where keys name tenants.
+Status AddAccess(const Options& options, ServerOptions* server) {
+  if (!options.keys_file.empty() && !options.api_key.empty()) {
+    return InvalidArgument("--keys-file and --api-key (BALLAST_API_KEY) exclude each other");
+  }
+  if (!options.api_key.empty()) {
+    auto keys = KeyRing::Single(options.api_key);
+    if (!keys) return std::move(keys).error().WithContext("--api-key");
+    server->keys = *std::move(keys);
+  }
+  RETURN_IF_ERROR(options.keys_file.empty() ? CheckExposure(*server) : OkStatus());
+  if (!options.keys_file.empty()) {
+    auto keys = KeyRing::Load(options.keys_file);
+    if (!keys) return std::move(keys).error().WithContext("--keys-file");
+    server->keys = *std::move(keys);
+    const std::string folder = options.state_dir.empty() ? DefaultStateFolder() : options.state_dir;
+    if (folder.empty()) return InvalidArgument("--state-dir is needed: HOME is not set");
+    auto salts = TenantSalt::LoadOrCreate(folder);
+    if (!salts) return std::move(salts).error().WithContext("--state-dir");
+    server->salts = *std::move(salts);
+  }
+  if (options.audit_log.empty()) return OkStatus();
+  auto audit = AuditLog::Open(options.audit_log);
+  if (!audit) return std::move(audit).error().WithContext("--audit-log");
+  server->audit = *std::move(audit);
+  return OkStatus();
+}
+
 // Checked before the model is loaded: a wrong flag should not cost a minute.
 Result<ServerOptions> ServerOptionsOf(const Options& options) {
   ServerOptions server;
@@ -69,6 +100,7 @@ Result<ServerOptions> ServerOptionsOf(const Options& options) {
     return InvalidArgument("--max-body {} is outside [{}, {}]", options.max_body,
                            FormatBytes(kMinBodyBytes), FormatBytes(kMaxBodyBytes));
   }
+  RETURN_IF_ERROR(AddAccess(options, &server));
   server.limits.body_bytes = *body;
   server.limits.total_body_bytes = std::max<size_t>(server.limits.total_body_bytes, 2 * *body);
   return server;
@@ -101,12 +133,13 @@ Status CommandServe(const Options& options) {
              options.ctx_size, engine->info().context);
   }
   PrintReady(options, engine->info(), server->port());
-  signals.Wait();
+  while (signals.Wait() == SIGHUP) server->Reload();
   LOG_INFO("draining: running requests may finish for {} s; press Ctrl-C again to stop at once",
            options.drain_timeout_s);
   std::atomic<bool> done{false};
   std::thread second([&] {
-    signals.Wait();
+    while (signals.Wait() == SIGHUP) {
+    }
     if (!done.load()) engine->Drain(0);
   });
   server->Drain(options.drain_timeout_s * 1000);

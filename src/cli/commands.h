@@ -19,6 +19,9 @@ Status CommandInspect(const Options& options);
 Status CommandEval(const Options& options);
 Status CommandConfig(const Options& options);
 Status CommandBenchSpeed(const Options& options);
+Status CommandKeysNew(const Options& options);
+Status CommandKeysList(const Options& options);
+Status CommandKeysRevoke(const Options& options);
 
 /// "ballast 0.1.0 (commit, compiler), isa amx on <CPU>".
 std::string VersionText();

@@ -51,6 +51,17 @@ struct Options {
   int32_t max_sequences = 32;
   int64_t request_timeout_s = 0;  // 0: none
   int64_t drain_timeout_s = 30;
+  std::string keys_file;
+  std::string api_key;
+  std::string state_dir;  // empty: DefaultStateFolder()
+  std::string audit_log;
+  // keys
+  std::string key_id;
+  std::string tenant;
+  std::string scopes = "inference";
+  int64_t requests_per_minute = 0;  // 0: leave as it is
+  int64_t tokens_per_minute = 0;
+  int64_t concurrent_requests = 0;
   // run
   std::string prompt;
   int64_t max_tokens = 0;
@@ -96,6 +107,9 @@ enum CommandBits : uint32_t {
   kCmdEval = 1u << 6,
   kCmdBenchSpeed = 1u << 7,
   kCmdConfig = 1u << 8,
+  kCmdKeysNew = 1u << 9,
+  kCmdKeysList = 1u << 10,
+  kCmdKeysRevoke = 1u << 11,
 };
 
 /// What the configuration file may hold for an option.

@@ -56,7 +56,8 @@ struct GenerationRequest {
   int32_t top_logprobs = -1;   // −1: none, 0: the chosen token only, up to 20
   bool echo_progress = false;  // report prefill progress
   int64_t deadline_ms = 0;     // from Submit; 0: none
-  std::string tenant;          // fairness and cache salt; "" is the default tenant
+  std::string tenant;          // fairness; "" is the default tenant
+  std::string cache_salt;      // 32 bytes, or empty: what prompts of this tenant are cached under
   /// What the output must look like (text/grammar/grammar.h); null: anything. Tokens that do not
   /// fit are ruled out before everything else. The request ends with kStop once nothing can follow;
   /// before that, an end token fits only where the text may end. Not together with ignore_eos.

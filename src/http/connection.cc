@@ -172,7 +172,7 @@ void Connection::ReplyError(int status, const std::string& message) {
   if (phase_ != Phase::kReading) return;
   ReplyShape shape;
   shape.keep_alive = false;
-  HttpResponse response = core_->handler->TransportError(status, message);
+  HttpResponse response = core_->handler->TransportError(status, message, parser_->path());
   output_ = FormatHead(response, shape, /*streamed=*/false) + response.body;
   output_sent_ = 0;
   phase_ = Phase::kAnswering;

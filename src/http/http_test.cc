@@ -58,7 +58,7 @@ class TestHandler final : public HttpHandler {
     response.body = request.method + " " + request.path + " " + request.body;
     exchange->Send(std::move(response));
   }
-  HttpResponse TransportError(int status, std::string_view message) override {
+  HttpResponse TransportError(int status, std::string_view message, std::string_view) override {
     HttpResponse response;
     response.status = status;
     response.body = message;

@@ -66,6 +66,11 @@ bool RequestParser::expects_continue() const {
 bool RequestParser::keep_alive() const { return state_->parser.get().keep_alive(); }
 bool RequestParser::http_1_1() const { return state_->parser.get().version() >= 11; }
 
+std::string RequestParser::path() const {
+  const auto target = state_->parser.get().target();
+  return PercentDecode(std::string_view(target.data(), target.size()).substr(0, target.find('?')));
+}
+
 HttpRequest RequestParser::Take() {
   auto message = state_->parser.release();
   HttpRequest request;

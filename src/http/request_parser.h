@@ -33,6 +33,8 @@ class RequestParser {
   bool expects_continue() const;
   bool keep_alive() const;
   bool http_1_1() const;
+  /// The decoded path as soon as the request line is there, else empty.
+  std::string path() const;
   /// The finished request. Call once, when done().
   HttpRequest Take();
 

@@ -49,8 +49,10 @@ class HttpHandler {
   virtual ~HttpHandler() = default;
   /// Must answer through `exchange`, now or later, from any thread. Must not block for long.
   virtual void Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) = 0;
-  /// The body for an error that the transport itself found (400, 408, 413, 431, 503).
-  virtual HttpResponse TransportError(int status, std::string_view message) = 0;
+  /// The body for an error that the transport itself found (400, 408, 413, 431, 503). `path`: of
+  /// the request, empty when it has not arrived.
+  virtual HttpResponse TransportError(int status, std::string_view message,
+                                      std::string_view path) = 0;
 };
 
 /// Counters since the start; `connections` is the present number.

@@ -45,10 +45,9 @@ void EmbeddingCall::SubmitNext() {
     if (over_ || next_ == inputs_.size()) return;
     index = next_++;
   }
-  GenerationRequest request;
+  GenerationRequest request = setup_.request;
   request.prompt = setup_.body.inputs[index];
   request.pooling = setup_.body.pooling;
-  request.deadline_ms = setup_.deadline_ms;
   const Result<RequestId> id =
       setup_.engine->Submit(std::move(request), std::make_shared<Sink>(shared_from_this(), index));
   std::vector<RequestId> cancel;
@@ -86,6 +85,7 @@ void EmbeddingCall::OnFinish(size_t index, FinishEvent event) {
   {
     const std::lock_guard lock(mutex_);
     inputs_[index].finished = true;
+    setup_.account->AddUsage(event.usage.prompt_tokens, 0);
     if (over_) return;
     if (event.embedding.empty()) {
       cancel = Fail(EndedEarly(event.reason));

@@ -15,6 +15,7 @@
 #include "server/api_error.h"
 #include "server/metrics.h"
 #include "server/parse_embeddings.h"
+#include "server/request_account.h"
 #include "server/request_log.h"
 #include "server/sent_requests.h"
 
@@ -26,11 +27,12 @@ class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
     EngineClient* engine = nullptr;  // outlives all its requests
     std::shared_ptr<ServerMetrics> metrics;
     std::shared_ptr<Exchange> exchange;
+    std::shared_ptr<RequestAccount> account;
     std::shared_ptr<RequestLog> log;
-    std::string route;    // for the metrics
-    HttpHeaders headers;  // of the reply
-    std::string model;    // its name in the reply
-    int64_t deadline_ms = 0;
+    std::string route;          // for the metrics
+    HttpHeaders headers;        // of the reply
+    std::string model;          // its name in the reply
+    GenerationRequest request;  // what all inputs have in common
     EmbeddingsBody body;
   };
   /// Submits the first inputs and returns; the reply follows through the exchange.

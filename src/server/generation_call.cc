@@ -279,6 +279,9 @@ void GenerationCall::OnFinish(size_t index, FinishEvent event) {
     choice.usage = event.usage;
     choice.timings = event.timings;
     setup_.log->SetUsage(TotalUsage(), TotalTimings());
+    // As in `usage`: the choices of a prompt share it.
+    const bool first = index % static_cast<size_t>(setup_.body.n) == 0;
+    setup_.account->AddUsage(first ? event.usage.prompt_tokens : 0, event.usage.completion_tokens);
     if (over_) return;
     if (event.reason == FinishReason::kCancelled || event.reason == FinishReason::kDeadline) {
       Fail(EndedEarly(event.reason));
@@ -314,6 +317,7 @@ void GenerationCall::Fail(const ApiError& error) {
   if (over_) return;
   over_ = true;
   setup_.log->SetError(error.code);
+  setup_.account->End(error.status);
   setup_.metrics->CountReply(setup_.route, error.status);
   if (!streaming_) {
     HttpResponse response = ErrorResponse(error);
@@ -330,6 +334,7 @@ void GenerationCall::Fail(const ApiError& error) {
 
 void GenerationCall::Complete() {
   over_ = true;
+  setup_.account->End(200);
   Observe();
   setup_.metrics->CountReply(setup_.route, 200);
   if (setup_.body.stream) {

@@ -19,6 +19,7 @@
 #include "server/metrics.h"
 #include "server/parse_request.h"
 #include "server/reply_json.h"
+#include "server/request_account.h"
 #include "server/request_log.h"
 #include "server/sent_requests.h"
 #include "text/tools/call_parser.h"
@@ -32,6 +33,7 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
     std::shared_ptr<ServerMetrics> metrics;
     std::shared_ptr<Exchange> exchange;
     std::shared_ptr<RequestLog> log;
+    std::shared_ptr<RequestAccount> account;
     std::string route;    // for the metrics
     HttpHeaders headers;  // of every reply
     ReplyHeader reply;

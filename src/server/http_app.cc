@@ -2,35 +2,48 @@
 
 #include <algorithm>
 
-#include "base/log.h"
+#include "server/access.h"
+#include "server/messages_reply.h"
 #include "server/origin.h"
 #include "server/request_id.h"
 
 namespace ballast {
 
 const HttpApp::Route HttpApp::kRoutes[] = {
-    {"GET", "/v1/models", &HttpApp::Models},
-    {"GET", "/v1/models/", &HttpApp::Model},
-    {"POST", "/v1/chat/completions", &HttpApp::ChatCompletions},
-    {"POST", "/v1/completions", &HttpApp::Completions},
-    {"POST", "/v1/responses", &HttpApp::Responses},
-    {"POST", "/v1/messages", &HttpApp::Messages},
-    {"POST", "/v1/messages/count_tokens", &HttpApp::CountTokens},
-    {"POST", "/v1/embeddings", &HttpApp::Embeddings},
-    {"POST", "/tokenize", &HttpApp::Tokenize},
-    {"POST", "/detokenize", &HttpApp::Detokenize},
-    {"POST", "/apply-template", &HttpApp::ApplyTemplate},
-    {"GET", "/health", &HttpApp::Health},
-    {"GET", "/healthz", &HttpApp::Health},
-    {"GET", "/readyz", &HttpApp::Ready},
-    {"GET", "/metrics", &HttpApp::Metrics},
-    {"GET", "/v1/memory", &HttpApp::Memory},
-    {"GET", "/", &HttpApp::Console},
-    {"GET", "/assets/", &HttpApp::Console},
+    {"GET", "/v1/models", &HttpApp::Models, kScopeInference},
+    {"GET", "/v1/models/", &HttpApp::Model, kScopeInference},
+    {"POST", "/v1/chat/completions", &HttpApp::ChatCompletions, kScopeInference},
+    {"POST", "/v1/completions", &HttpApp::Completions, kScopeInference},
+    {"POST", "/v1/responses", &HttpApp::Responses, kScopeInference},
+    {"POST", "/v1/messages", &HttpApp::Messages, kScopeInference},
+    {"POST", "/v1/messages/count_tokens", &HttpApp::CountTokens, kScopeInference},
+    {"POST", "/v1/embeddings", &HttpApp::Embeddings, kScopeInference},
+    {"POST", "/tokenize", &HttpApp::Tokenize, kScopeInference},
+    {"POST", "/detokenize", &HttpApp::Detokenize, kScopeInference},
+    {"POST", "/apply-template", &HttpApp::ApplyTemplate, kScopeInference},
+    {"GET", "/health", &HttpApp::Health, kScopeNone},
+    {"GET", "/healthz", &HttpApp::Health, kScopeNone},
+    {"GET", "/readyz", &HttpApp::Ready, kScopeNone},
+    {"GET", "/metrics", &HttpApp::Metrics, kScopeMetrics},
+    {"GET", "/v1/memory", &HttpApp::Memory, kScopeMetrics},
+    {"GET", "/", &HttpApp::Console, kScopeNone},
+    {"GET", "/assets/", &HttpApp::Console, kScopeNone},
 };
 
+namespace {
+
+bool SpeaksMessages(std::string_view path) {
+  return path == "/v1/messages" || path.starts_with("/v1/messages/");
+}
+
+Json NameOrNull(const std::string& name) { return name.empty() ? Json(nullptr) : Json(name); }
+
+}  // namespace
+
 HttpApp::HttpApp(const ServerOptions& options, EngineClient& engine)
-    : options_(options), engine_(engine), on_loopback_(IsLoopbackHost(options.host)) {}
+    : options_(options), engine_(engine), on_loopback_(IsLoopbackHost(options.host)) {
+  books_->audit = options_.audit;
+}
 
 void HttpApp::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   Call call;
@@ -41,6 +54,7 @@ void HttpApp::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   call.exchange = Logged(std::move(exchange), call.log);
   call.route = "none";
   call.headers.emplace_back("x-request-id", call.id);
+  if (SpeaksMessages(call.request.path)) call.headers.emplace_back("request-id", call.id);
   if (const ApiStatus allowed = CheckCaller(call.request); !allowed) {
     ReplyError(call, allowed.error());
     return;
@@ -61,6 +75,9 @@ void HttpApp::Dispatch(Call& call) {
     call.log->SetRoute(route.path);
     if (method == route.method) {
       if (prefix) call.rest = path.substr(route.path.size());
+      if (const ApiStatus admitted = Admit(call, route); !admitted) {
+        return ReplyError(call, admitted.error());
+      }
       (this->*route.handler)(call);
       return;
     }
@@ -84,13 +101,68 @@ void HttpApp::Dispatch(Call& call) {
     error.message = fmt::format("{} does not take the method {:?}; it takes {}", call.route,
                                 method.substr(0, 32), allow);
     error.code = "method_not_allowed";
-    response = ErrorResponse(error);
+    response = ErrorReply(call, error);
   }
   response.headers.emplace_back("Allow", allow);
   Reply(call, std::move(response));
 }
 
-HttpResponse HttpApp::TransportError(int status, std::string_view message) {
+ApiStatus HttpApp::Admit(Call& call, const Route& route) {
+  if (route.scope == kScopeNone) return {};
+  const auto denied = [&](const Identity& identity, const ApiError& error) {
+    if (options_.audit != nullptr) {
+      options_.audit->Write("denied", Json{{"request_id", call.id},
+                                           {"tenant", NameOrNull(identity.tenant)},
+                                           {"key", NameOrNull(identity.key_id)},
+                                           {"method", call.request.method},
+                                           {"route", call.route},
+                                           {"status", error.status},
+                                           {"reason", error.code},
+                                           {"peer", call.request.peer}});
+    }
+    return error;
+  };
+  const auto identity = Authenticate(call.request, options_.keys.get());
+  if (!identity) {
+    call.headers.emplace_back("WWW-Authenticate", "Bearer");
+    return denied({}, identity.error());
+  }
+  if (const auto allowed = CheckScope(*identity, route.scope, call.route); !allowed) {
+    return denied(*identity, allowed.error());
+  }
+  call.account = std::make_shared<RequestAccount>(
+      books_, *identity,
+      RequestAccount::Request{call.id, call.request.method, std::string(call.route),
+                              call.request.peer});
+  call.exchange = Accounted(std::move(call.exchange), call.account);
+  if (route.method != "POST" || route.scope != kScopeInference) return {};
+  const ApiStatus entered = call.account->Enter();
+  AddRateHeaders(call);
+  return entered;
+}
+
+void HttpApp::AddRateHeaders(Call& call) {
+  std::erase_if(call.headers,
+                [](const auto& header) { return header.first.starts_with("x-ratelimit-"); });
+  const HttpHeaders rates = call.account->RateHeaders();
+  call.headers.insert(call.headers.end(), rates.begin(), rates.end());
+}
+
+ApiStatus HttpApp::Reserve(Call& call, int64_t tokens) {
+  const ApiStatus reserved = call.account->Reserve(tokens);
+  AddRateHeaders(call);
+  return reserved;
+}
+
+// Never from the body: a tenant is who holds the key.
+void HttpApp::SetTenant(const Call& call, GenerationRequest* request) const {
+  request->tenant = call.account->identity().tenant;
+  if (!request->tenant.empty() && options_.salts) {
+    request->cache_salt = options_.salts->Of(request->tenant);
+  }
+}
+
+HttpResponse HttpApp::TransportError(int status, std::string_view message, std::string_view path) {
   ApiError error;
   error.status = status;
   error.message = message;
@@ -116,7 +188,13 @@ HttpResponse HttpApp::TransportError(int status, std::string_view message) {
     error.retry_after_s = 1;
   }
   metrics_->CountReply("transport", status);
-  return ErrorResponse(error);
+  Call call;
+  call.id = RequestIdFrom("");
+  call.request.path = path;
+  HttpResponse response = ErrorReply(call, error);
+  response.headers.emplace_back("x-request-id", call.id);
+  if (SpeaksMessages(path)) response.headers.emplace_back("request-id", call.id);
+  return response;
 }
 
 // A web page must not drive a model on the reader's machine: its Origin has to be this server's,
@@ -195,9 +273,18 @@ void HttpApp::ReplyJson(Call& call, const Json& json, int status) {
   Reply(call, std::move(response));
 }
 
+// A translator gives errors its shape itself.
+HttpResponse HttpApp::ErrorReply(const Call& call, const ApiError& error) {
+  HttpResponse response = ErrorResponse(error);
+  if (call.translator == nullptr && SpeaksMessages(call.request.path)) {
+    response.body = DumpJson(MessagesErrorBody(ErrorObject(error), error.status, call.id));
+  }
+  return response;
+}
+
 void HttpApp::ReplyError(Call& call, const ApiError& error) {
   call.log->SetError(error.code);
-  Reply(call, ErrorResponse(error));
+  Reply(call, ErrorReply(call, error));
 }
 
 }  // namespace ballast

@@ -16,6 +16,7 @@
 #include "server/grammar_service.h"
 #include "server/metrics.h"
 #include "server/parse_request.h"
+#include "server/request_account.h"
 #include "server/request_log.h"
 #include "server/server.h"
 
@@ -29,7 +30,7 @@ class HttpApp final : public HttpHandler {
   HttpApp(const ServerOptions& options, EngineClient& engine);
 
   void Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) override;
-  HttpResponse TransportError(int status, std::string_view message) override;
+  HttpResponse TransportError(int status, std::string_view message, std::string_view path) override;
 
   /// For its statistics; may be null.
   void SetHttpServer(const HttpServer* http) { http_.store(http); }
@@ -44,7 +45,8 @@ class HttpApp final : public HttpHandler {
     std::shared_ptr<RequestLog> log;
     std::string_view route;  // the fixed name, for metrics
     std::string rest;        // what a route ending in '/' leaves
-    HttpHeaders headers;     // of every reply: x-request-id and, for allowed origins, CORS
+    HttpHeaders headers;     // of every reply: x-request-id, quotas, CORS for allowed origins
+    std::shared_ptr<RequestAccount> account;  // set once the route is known
     /// Also the exchange, where the chat answers for another API. Null: it answers itself.
     std::shared_ptr<ChatTranslator> translator;
   };
@@ -53,6 +55,7 @@ class HttpApp final : public HttpHandler {
     std::string_view method;
     std::string_view path;  // with a final '/': a prefix
     RouteMethod handler;
+    unsigned scope;  // that a key needs; kScopeNone: no key
   };
   static const Route kRoutes[];
 
@@ -90,8 +93,17 @@ class HttpApp final : public HttpHandler {
   const std::string& ModelName() const;
   Json ModelJson() const;
   void Dispatch(Call& call);
+  /// Authenticates the call, checks its scope and counts it; opens its account.
+  ApiStatus Admit(Call& call, const Route& route);
+  static void AddRateHeaders(Call& call);
+  /// Sets tokens aside for the call and renews its x-ratelimit headers. Errors: 429, 400.
+  static ApiStatus Reserve(Call& call, int64_t tokens);
+  /// The engine's request of this caller, still without a prompt.
+  void SetTenant(const Call& call, GenerationRequest* request) const;
   void Reply(Call& call, HttpResponse response);
   void ReplyJson(Call& call, const Json& json, int status = 200);
+  /// In the shape of the API that the path belongs to.
+  static HttpResponse ErrorReply(const Call& call, const ApiError& error);
   void ReplyError(Call& call, const ApiError& error);
 
   const ServerOptions& options_;
@@ -99,6 +111,7 @@ class HttpApp final : public HttpHandler {
   const bool on_loopback_;
   GrammarService grammars_;
   const std::shared_ptr<ServerMetrics> metrics_ = std::make_shared<ServerMetrics>();
+  const std::shared_ptr<AccountBooks> books_ = std::make_shared<AccountBooks>();
   std::atomic<const HttpServer*> http_{nullptr};
   std::atomic<bool> draining_{false};
 };

@@ -136,6 +136,31 @@ void AddHttp(Families& out, const HttpStats& s) {
           s.timeouts_total);
 }
 
+void AddTenants(Families& out, std::span<const TenantTotals> tenants) {
+  struct Row {
+    const char* name;
+    const char* help;
+    int64_t TenantTotals::* field;
+  };
+  constexpr Row kRows[] = {
+      {"ballast_tenant_requests_total", "Requests let in.", &TenantTotals::requests},
+      {"ballast_tenant_refused_total", "Requests over a quota.", &TenantTotals::refused},
+      {"ballast_tenant_prompt_tokens_total", "Prompt tokens.", &TenantTotals::prompt_tokens},
+      {"ballast_tenant_generated_tokens_total", "Tokens generated.",
+       &TenantTotals::completion_tokens},
+      {"ballast_tenant_requests_running", "Requests being answered.", &TenantTotals::running},
+  };
+  if (tenants.empty()) return;
+  for (const Row& row : kRows) {
+    const auto type = row.field == &TenantTotals::running ? prometheus::MetricType::Gauge
+                                                          : prometheus::MetricType::Counter;
+    auto& family = AddFamily(out, row.name, row.help, type);
+    for (const TenantTotals& tenant : tenants) {
+      AddMetric(family, static_cast<double>(tenant.*row.field)).label = {{"tenant", tenant.tenant}};
+    }
+  }
+}
+
 }  // namespace
 
 struct ServerMetrics::Impl {
@@ -197,7 +222,8 @@ void ServerMetrics::CountTokens(const Usage& usage) {
 }
 void ServerMetrics::CountAbandoned() { impl_->abandoned.Increment(); }
 
-std::string ServerMetrics::Render(const EngineClient& client, const HttpStats& http) const {
+std::string ServerMetrics::Render(const EngineClient& client, const HttpStats& http,
+                                  std::span<const TenantTotals> tenants) const {
   const EngineInfo& info = client.info();
   Families families = impl_->registry.Collect();
   auto& about = AddFamily(families, "ballast_model_info", "The loaded model; always 1.",
@@ -212,6 +238,7 @@ std::string ServerMetrics::Render(const EngineClient& client, const HttpStats& h
     AddHistograms(families, *histograms);
   }
   AddHttp(families, http);
+  AddTenants(families, tenants);
   Gauge(families, "ballast_resident_bytes", "Resident memory of the process.",
         static_cast<double>(ResidentBytes()));
   return prometheus::TextSerializer().Serialize(families);

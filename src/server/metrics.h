@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "engine/client.h"
 #include "http/server.h"
+#include "server/quota.h"
 
 namespace ballast {
 
@@ -34,7 +36,9 @@ class ServerMetrics {
   void CountAbandoned();
 
   /// The text exposition format, version 0.0.4.
-  std::string Render(const EngineClient& client, const HttpStats& http) const;
+  /// `tenants`: those whose figures the reader may see.
+  std::string Render(const EngineClient& client, const HttpStats& http,
+                     std::span<const TenantTotals> tenants) const;
 
  private:
   struct Impl;

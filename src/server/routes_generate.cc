@@ -17,6 +17,15 @@ std::string Fingerprint(const EngineInfo& info) {
   return fmt::format("ballast-{}-{}-{}", info.architecture, info.kv_dtype, info.activations);
 }
 
+// What the request may use: its prompts, and of the output what max_tokens says. Without max_tokens
+// the output counts when it is there.
+int64_t TokensOf(const GenerationBody& body, const std::vector<std::vector<TokenId>>& prompts) {
+  int64_t tokens = 0;
+  for (const auto& prompt : prompts) tokens += static_cast<int64_t>(prompt.size());
+  const int64_t choices = static_cast<int64_t>(prompts.size()) * body.n;
+  return tokens + choices * std::min<int64_t>(body.generation.max_tokens, int64_t{1} << 32);
+}
+
 // A schema that does not compile is the request's fault, whatever the reason.
 ApiError SchemaError(const Error& error, const std::string& field) {
   ApiError api = FromError(error);
@@ -52,12 +61,17 @@ void HttpApp::Generate(Call& call, ApiResult<GenerationBody> body) {
   plan.rules.thinking = built->thinking;
   ForbidCalls(plan, engine_.tokenizer(), &body->generation.sampling);
   body->generation.deadline_ms = options_.request_deadline_ms;
+  SetTenant(call, &body->generation);
+  if (const auto allowed = Reserve(call, TokensOf(*body, built->prompts)); !allowed) {
+    return ReplyError(call, allowed.error());
+  }
 
   GenerationCall::Setup setup;
   setup.engine = &engine_;
   setup.metrics = metrics_;
   setup.exchange = call.exchange;
   setup.log = call.log;
+  setup.account = call.account;
   setup.route = std::string(call.route);
   setup.headers = call.headers;
   setup.reply.endpoint = body->endpoint;

@@ -52,7 +52,11 @@ void HttpApp::Metrics(Call& call) {
   const HttpServer* http = http_.load();
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = metrics_->Render(engine_, http == nullptr ? HttpStats() : http->Stats());
+  std::vector<TenantTotals> tenants = books_->quotas.Totals();
+  std::erase_if(tenants, [&](const TenantTotals& totals) {
+    return totals.tenant.empty() || !call.account->identity().sees(totals.tenant);
+  });
+  response.body = metrics_->Render(engine_, http == nullptr ? HttpStats() : http->Stats(), tenants);
   Reply(call, std::move(response));
 }
 

@@ -7,7 +7,6 @@
 namespace ballast {
 
 void HttpApp::Messages(Call& call) {
-  call.headers.emplace_back("request-id", call.id);
   call.translator =
       std::make_shared<MessagesReply>(call.exchange, RandomId("msg_"), ModelName(), call.id);
   call.exchange = call.translator;
@@ -17,14 +16,10 @@ void HttpApp::Messages(Call& call) {
 }
 
 void HttpApp::CountTokens(Call& call) {
-  call.headers.emplace_back("request-id", call.id);
-  const auto fail = [&](const ApiError& error) {
-    ReplyJson(call, MessagesErrorBody(ErrorObject(error), error.status, call.id), error.status);
-  };
   const auto chat = ChatFromMessages(call.request.body, kCountTokens);
-  if (!chat) return fail(chat.error());
+  if (!chat) return ReplyError(call, chat.error());
   const auto tokens = ChatTokens(*chat);
-  if (!tokens) return fail(tokens.error());
+  if (!tokens) return ReplyError(call, tokens.error());
   ReplyJson(call, Json{{"input_tokens", tokens->size()}});
 }
 

@@ -1,5 +1,7 @@
 #include "server/server.h"
 
+#include "base/log.h"
+#include "server/access.h"
 #include "server/http_app.h"
 
 namespace ballast {
@@ -23,6 +25,7 @@ struct Server::Impl {
 };
 
 Result<std::unique_ptr<Server>> Server::Start(ServerOptions options, EngineClient& engine) {
+  RETURN_IF_ERROR(CheckExposure(options));
   HttpServerOptions http;
   http.host = options.host;
   http.port = options.port;
@@ -43,6 +46,26 @@ std::string Server::url() const {
   const std::string& host = impl_->options.host;
   const bool v6 = host.find(':') != std::string::npos;
   return fmt::format("http://{}{}{}:{}", v6 ? "[" : "", host, v6 ? "]" : "", port());
+}
+
+void Server::Reload() {
+  const auto& [keys, audit] = std::tie(impl_->options.keys, impl_->options.audit);
+  const auto report = [&](std::string_view what, const Status& done) {
+    if (done) {
+      LOG_INFO("{}: reloaded", what);
+    } else {
+      LOG_ERROR("{} stays as it was: {}", what, done.error().message);
+    }
+  };
+  // The log first, so that the rest is told to the new file.
+  if (audit != nullptr) report("the audit log", audit->Reopen());
+  if (keys == nullptr) return;
+  const Status done = keys->Reload();
+  report("the keys file", done);
+  if (audit == nullptr) return;
+  Json line{{"ok", done.has_value()}, {"keys", keys->size()}};
+  if (!done) line["error"] = done.error().message;
+  audit->Write("keys_reload", line);
 }
 
 void Server::Drain(int64_t timeout_ms) {

@@ -5,12 +5,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "engine/client.h"
 #include "http/types.h"
+#include "server/audit_log.h"
+#include "server/tenant_salt.h"
+#include "server/tenants.h"
 
 namespace ballast {
 
@@ -26,12 +30,18 @@ struct ServerOptions {
   std::vector<std::string> allowed_hosts;
   /// Origins ("https://chat.example") whose pages may call the API, besides the server's own.
   std::vector<std::string> allowed_origins;
+  /// Who may call; null: everybody who can connect, which is allowed on loopback only.
+  std::shared_ptr<KeyRing> keys;
+  /// Makes the cache salts of tenants; needed as soon as keys name tenants.
+  std::optional<TenantSalt> salts;
+  std::shared_ptr<AuditLog> audit;  // null: none
 };
 
 class Server {
  public:
   /// Starts listening. `engine` must outlive the server.
-  /// Errors: kInvalidArgument (host, threads), kUnavailable (port taken).
+  /// Errors: kInvalidArgument (host, also one that others can reach while there are no keys;
+  /// threads), kUnavailable (port taken).
   static Result<std::unique_ptr<Server>> Start(ServerOptions options, EngineClient& engine);
   /// Stops at once.
   ~Server();
@@ -41,6 +51,10 @@ class Server {
   int port() const;
   /// "http://127.0.0.1:8420"
   std::string url() const;
+
+  /// Reads the keys file again and reopens the audit log. What cannot be read stays as it was; that
+  /// is logged.
+  void Reload();
 
   /// The orderly end: /readyz turns 503, new generating requests get 503, running ones finish for
   /// up to `timeout_ms`, then the rest is cancelled and everything stops.
