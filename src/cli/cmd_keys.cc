@@ -24,9 +24,15 @@ Json QuotasJson(const Quotas& quotas) {
   return json;
 }
 
+Status NeedKeysFile(const Options& options) {
+  if (!options.keys_file.empty()) return OkStatus();
+  return InvalidArgument("--keys-file FILE (or BALLAST_KEYS_FILE) is needed");
+}
+
 }  // namespace
 
 Status CommandKeysNew(const Options& options) {
+  RETURN_IF_ERROR(NeedKeysFile(options));
   RETURN_IF_ERROR(CheckTenantName("--tenant", options.tenant));
   auto scopes = ParseScopes(options.scopes);
   if (!scopes) return std::move(scopes).error().WithContext("--scopes");
@@ -64,6 +70,7 @@ Status CommandKeysNew(const Options& options) {
 }
 
 Status CommandKeysList(const Options& options) {
+  RETURN_IF_ERROR(NeedKeysFile(options));
   ASSIGN_OR_RETURN(const KeysFile file, LoadKeysFile(options.keys_file));
   const auto quotas_of = [&](const std::string& tenant) {
     const auto found = file.tenants.find(tenant);
@@ -86,6 +93,7 @@ Status CommandKeysList(const Options& options) {
 }
 
 Status CommandKeysRevoke(const Options& options) {
+  RETURN_IF_ERROR(NeedKeysFile(options));
   ASSIGN_OR_RETURN(KeysFile file, LoadKeysFile(options.keys_file));
   const auto removed =
       std::erase_if(file.keys, [&](const KeyRecord& key) { return key.id == options.key_id; });

@@ -104,9 +104,7 @@ Status SettleOptions(const std::vector<BoundOption>& bound, Options* options) {
   for (size_t i = 0; i < bound.size(); ++i) {
     if (!bound[i].row->in_file()) continue;
     if (origins[i].empty()) origins[i] = "default";
-    std::string value = ValueText(*bound[i].option);
-    if (bound[i].row->key() == "api-key" && !value.empty()) value = "(set)";  // a secret
-    options->effective.push_back({bound[i].row->key(), std::move(value), origins[i]});
+    options->effective.push_back({bound[i].row->key(), ValueText(*bound[i].option), origins[i]});
   }
   return OkStatus();
 }

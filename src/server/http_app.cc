@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "server/access.h"
 #include "server/messages_reply.h"
 #include "server/origin.h"
