@@ -1,45 +1,17 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <map>
 
 #include "base/json.h"
 #include "base/log.h"
 #include "base/printable.h"
+#include "cli/command_table.h"
 #include "cli/commands.h"
 #include "cli/settings.h"
 
 namespace ballast {
 
 namespace {
-
-struct CommandRow {
-  const char* name;
-  const char* help;
-  uint32_t options;  // rows of the option table: those of any of these commands
-  Status (*run)(const Options&);
-};
-
-constexpr CommandRow kCommands[] = {
-    {"run", "Chat with a model in the terminal, pulling it if needed", kCmdRun, CommandRun},
-    {"serve", "Serve a model over HTTP with a console", kCmdServe, CommandServe},
-    {"pull", "Fetch a model and verify it", kCmdPull, CommandPull},
-    {"list", "List the catalogue and the models on disk", kCmdList, CommandList},
-    {"rm", "Remove a fetched model", kCmdRm, CommandRm},
-    {"inspect", "Show what a model file holds", kCmdInspect, CommandInspect},
-    {"eval", "Perplexity of a text and the hash of all logits", kCmdEval, CommandEval},
-    {"config", "Show the settings of serve and where each comes from", kCmdConfig | kCmdServe,
-     CommandConfig},
-};
-
-constexpr CommandRow kBenchCommands[] = {
-    {"speed", "Prefill and decode speed beside peers and the machine's limits", kCmdBenchSpeed,
-     CommandBenchSpeed},
-};
-
-constexpr CommandRow kKeysCommands[] = {
-    {"new", "Make a key for a tenant and show it once", kCmdKeysNew, CommandKeysNew},
-    {"list", "List tenants, keys and quotas", kCmdKeysList, CommandKeysList},
-    {"revoke", "Remove a key", kCmdKeysRevoke, CommandKeysRevoke},
-};
 
 constexpr int kUsageExit = 2;
 
@@ -59,12 +31,21 @@ struct Chosen {
   std::vector<BoundOption> bound;
 };
 
-void AddCommands(std::span<const CommandRow> rows, CLI::App* parent, Options* options,
-                 Chosen* chosen) {
-  for (const CommandRow& row : rows) {
-    CLI::App* app = parent->add_subcommand(row.name, row.help);
-    auto bound = AddOptions(row.options, app, options);
-    app->callback([chosen, &row, bound = std::move(bound)] { *chosen = {&row, bound}; });
+void AddCommands(CLI::App* app, Options* options, Chosen* chosen) {
+  std::map<std::string, CLI::App*> parents{{"", app}};
+  for (const CommandRow& row : CommandRows()) {
+    CLI::App*& parent = parents[row.group];
+    if (parent == nullptr) {
+      for (const CommandGroup& group : CommandGroups()) {
+        if (std::string_view(group.name) == row.group) {
+          parent = app->add_subcommand(group.name, group.help);
+          parent->require_subcommand(1);
+        }
+      }
+    }
+    CLI::App* command = parent->add_subcommand(row.name, row.help);
+    auto bound = AddOptions(row.options, command, options);
+    command->callback([chosen, &row, bound = std::move(bound)] { *chosen = {&row, bound}; });
   }
 }
 
@@ -76,13 +57,7 @@ int RunCli(int argc, char** argv) {
   CLI::App app("Ballast: an LLM server for long-running agents on one machine's memory", "ballast");
   app.set_version_flag("--version", VersionText());
   app.require_subcommand(1);
-  AddCommands(kCommands, &app, &options, &chosen);
-  CLI::App* bench = app.add_subcommand("bench", "Measure speed and memory");
-  bench->require_subcommand(1);
-  AddCommands(kBenchCommands, bench, &options, &chosen);
-  CLI::App* keys = app.add_subcommand("keys", "Make and revoke the keys of a server's tenants");
-  keys->require_subcommand(1);
-  AddCommands(kKeysCommands, keys, &options, &chosen);
+  AddCommands(&app, &options, &chosen);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

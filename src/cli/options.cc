@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint32_t kLoads = kCmdRun | kCmdServe | kCmdEval | kCmdBenchSpeed;
 constexpr uint32_t kPositionalModel = kCmdRun | kCmdPull | kCmdRm | kCmdInspect;
-constexpr uint32_t kAll = ~0u;
+// Those that only print what is compiled in need no settings, not even a sound file of them.
+constexpr uint32_t kAll = ~(kCmdCompletion | kCmdManual);
 
 template <auto Field>
 CLI::Option* Value(CLI::App* app, Options* options, const char* flags, const char* help) {
@@ -57,6 +58,11 @@ template <auto Field>
 CLI::Option* LogFormatName(CLI::App* app, Options* options, const char* flags, const char* help) {
   const std::set<std::string> formats{"text", "json"};
   return Value<Field>(app, options, flags, help)->check(CLI::IsMember(formats));
+}
+template <auto Field>
+CLI::Option* ShellName(CLI::App* app, Options* options, const char* flags, const char* help) {
+  const std::set<std::string> shells{"bash", "zsh", "fish"};
+  return Required<Field>(app, options, flags, help)->check(CLI::IsMember(shells));
 }
 template <auto Field>
 CLI::Option* Named(CLI::App* app, Options* options, const char* flags, const char* help) {
@@ -180,6 +186,7 @@ constexpr OptionRow kTable[] = {
     {"-r,--repeats", nullptr, "Alternating repeats; medians are reported", kCmdBenchSpeed,
      Bounded<&Options::repeats, 1, 100>},
     {"--out", nullptr, "Also write the report as Markdown", kCmdBenchSpeed, Value<&Options::out>},
+    {"SHELL", nullptr, "bash, zsh or fish", kCmdCompletion, ShellName<&Options::shell>},
     {"-y,--yes", nullptr, "Do not ask before removing", kCmdRm, Flag<&Options::yes>},
     {"--json", nullptr, "Print one JSON document", kAll & ~kCmdRun, Flag<&Options::json>},
     {"--log-level", "BALLAST_LOG_LEVEL", "trace, debug, info, warn, error or off", kAll,

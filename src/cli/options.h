@@ -86,6 +86,8 @@ struct Options {
   std::vector<int32_t> batches;
   int32_t repeats = 5;
   std::string out;
+  // completion
+  std::string shell;
   // General.
   bool json = false;
   bool yes = false;
@@ -110,6 +112,9 @@ enum CommandBits : uint32_t {
   kCmdKeysNew = 1u << 9,
   kCmdKeysList = 1u << 10,
   kCmdKeysRevoke = 1u << 11,
+  kCmdDoctor = 1u << 12,
+  kCmdCompletion = 1u << 13,
+  kCmdManual = 1u << 14,
 };
 
 /// What the configuration file may hold for an option.

@@ -1,6 +1,7 @@
 #include "cli/settings.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
@@ -92,7 +93,13 @@ Status SettleOptions(const std::vector<BoundOption>& bound, Options* options) {
   for (size_t i = 0; i < bound.size(); ++i) {
     ASSIGN_OR_RETURN(settled[i], ApplyVariable(bound[i], &origins[i]));
   }
-  ASSIGN_OR_RETURN(const std::optional<ConfigFile> file, LoadConfig(options->config));
+  const bool reads_file = std::any_of(bound.begin(), bound.end(), [](const BoundOption& option) {
+    return option.row->key() == "config";
+  });
+  std::optional<ConfigFile> file;
+  if (reads_file) {
+    ASSIGN_OR_RETURN(file, LoadConfig(options->config));
+  }
   for (size_t i = 0; i < bound.size() && file; ++i) {
     if (settled[i]) continue;
     for (const ConfigEntry& entry : file->entries) {

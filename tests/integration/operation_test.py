@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -207,6 +208,52 @@ class OperationTest(unittest.TestCase):
                                   text=True, check=False, env=ENVIRONMENT)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(path + wanted, done.stderr)
+
+    def doctor(self, *flags):
+        done = subprocess.run([BALLAST, "doctor", "--json", *flags], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, check=False, env=ENVIRONMENT)
+        checks = json.loads(done.stdout)["checks"]
+        return done, {check["name"]: check["result"] for check in checks}
+
+    def test_the_doctor_judges_model_and_port(self):
+        flags = ["-m", self.model, "--port", "0", "--memory", "512MiB"]
+        done, results = self.doctor(*flags)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual((results["model"], results["port"], results["cpu"]), ("ok", "ok", "ok"))
+        text = subprocess.run([BALLAST, "doctor", *flags], stdout=subprocess.PIPE, text=True,
+                              check=True, env=ENVIRONMENT).stdout
+        self.assertRegex(text, r"(?m)^ok +model ")
+        cut = self.write("cut.gguf", "")
+        whole = pathlib.Path(self.model).read_bytes()
+        pathlib.Path(cut).write_bytes(whole[:len(whole) // 2])
+        done, results = self.doctor("-m", cut, "--port", "0")
+        self.assertEqual((done.returncode, results["model"]), (1, "fail"), done.stdout)
+        self.assertIn("failed", done.stderr)
+        with Server(self.model) as server:
+            done, results = self.doctor("-m", self.model, "--port", str(server.ready["port"]))
+            self.assertEqual((done.returncode, results["port"]), (0, "warn"), done.stdout)
+
+    def test_completion_and_manual_are_sound(self):
+        scripts = {}
+        for shell in ("bash", "zsh", "fish"):
+            done = subprocess.run([BALLAST, "completion", shell], stdout=subprocess.PIPE, text=True,
+                                  check=True, env=ENVIRONMENT | {"BALLAST_CONFIG": "/absent"})
+            scripts[shell] = self.write(f"completion.{shell}", done.stdout)
+            if shutil.which(shell):
+                subprocess.run([shell, "-n", scripts[shell]], check=True)
+        offered = subprocess.run(
+            ["bash", "-c", f"source {scripts['bash']}; COMP_WORDS=(ballast serve --po); "
+             "COMP_CWORD=2; _ballast; echo ${COMPREPLY[@]}; COMP_WORDS=(ballast serve --isa a); "
+             "COMP_CWORD=3; _ballast; echo ${COMPREPLY[@]}; COMP_WORDS=(ballast bench s); "
+             "COMP_CWORD=2; _ballast; echo ${COMPREPLY[@]}; COMP_WORDS=(ballast do); COMP_CWORD=1; "
+             "_ballast; echo ${COMPREPLY[@]}"], stdout=subprocess.PIPE, text=True, check=True)
+        self.assertEqual(offered.stdout.splitlines(),
+                         ["--port", "avx2 avx512 amx", "speed", "doctor"])
+        page = subprocess.run([BALLAST, "manual"], stdout=subprocess.PIPE, text=True, check=True,
+                              env=ENVIRONMENT).stdout
+        self.assertTrue(page.startswith(".TH BALLAST 1 "))
+        if shutil.which("mandoc"):
+            subprocess.run(["mandoc", "-T", "lint", "-W", "error"], input=page, text=True, check=True)
 
 
 unittest.main()
