@@ -7,7 +7,7 @@ PORT ?= 8420
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 
-.PHONY: all build run test test-full install deps test-deps format tidy clean
+.PHONY: all build run test test-full install deps test-deps package package-deps format tidy clean
 
 all: build
 
@@ -34,6 +34,15 @@ test: test-deps build
 
 test-full: test
 	@tools/test-full.sh $(BUILD)
+
+$(BUILD)/.package-deps: tools/install-deps.sh tools/packages-package.txt
+	@tools/install-deps.sh tools/packages-package.txt
+	@mkdir -p $(BUILD) && touch $@
+package-deps: $(BUILD)/.package-deps
+
+# dist/: a tarball and a Debian package.
+package: package-deps build
+	@tools/package.sh $(BUILD)
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)

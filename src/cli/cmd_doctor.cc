@@ -13,6 +13,7 @@
 #include "catalog/catalog.h"
 #include "cli/commands.h"
 #include "cli/doctor_checks.h"
+#include "server/tenant_salt.h"
 
 namespace ballast {
 
@@ -42,6 +43,7 @@ std::vector<Check> RunChecks(const Options& options) {
           CheckOpenFiles(HardLimit(RLIMIT_NOFILE), options.max_connections),
           CheckIoUring(),
           CheckCacheFolder(BallastHome(), present),
+          CheckStateFolder(options.state_dir.empty() ? DefaultStateFolder() : options.state_dir),
           CheckModelFile(options),
           CheckPort(options.host, static_cast<uint16_t>(options.port)),
           CheckClock(SystemClock().UnixSeconds(), ClockIsSynchronised())};

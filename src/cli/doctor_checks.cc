@@ -188,6 +188,13 @@ Check CheckCacheFolder(const std::string& folder, bool model_present) {
   return Ok("model folder", detail);
 }
 
+Check CheckStateFolder(const std::string& folder) {
+  const fs::path existing = ExistingParent(folder);
+  if (CanWrite(existing)) return Ok("state folder", folder);
+  return Warn("state folder", folder + ", not writable",
+              "Tenants need it: make it writable or set --state-dir.");
+}
+
 Check CheckIoUring() {
   io_uring_params params{};
   const long descriptor = syscall(__NR_io_uring_setup, 4, &params);

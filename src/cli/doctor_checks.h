@@ -34,6 +34,8 @@ Check CheckLockedMemory(uint64_t limit_bytes, bool privileged);
 Check CheckOpenFiles(uint64_t limit, int32_t max_connections);
 /// Whether the folder of the models can be written and how much room there is.
 Check CheckCacheFolder(const std::string& folder, bool model_present);
+/// Whether the server's state (the secret behind cache salts) can be kept.
+Check CheckStateFolder(const std::string& folder);
 /// Whether the kernel (or the container's seccomp profile) lets us use io_uring.
 Check CheckIoUring();
 /// Whether the address can be listened on.

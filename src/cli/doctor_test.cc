@@ -68,6 +68,11 @@ TEST_F(DoctorTest, CacheFolder) {
   EXPECT_EQ(CheckCacheFolder("/proc/ballast", true).result, CheckResult::kWarn);
 }
 
+TEST_F(DoctorTest, StateFolder) {
+  EXPECT_EQ(CheckStateFolder((root_ / "state").string()).result, CheckResult::kOk);
+  EXPECT_EQ(CheckStateFolder("/proc/state").result, CheckResult::kWarn);
+}
+
 TEST_F(DoctorTest, Port) {
   EXPECT_EQ(CheckPort("127.0.0.1", 0).result, CheckResult::kOk);
   EXPECT_EQ(CheckPort("192.0.2.1", 0).result, CheckResult::kFail);  // an address of nobody
