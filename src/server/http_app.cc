@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "server/access.h"
 #include "server/messages_reply.h"
+#include "server/openapi.h"
 #include "server/origin.h"
 #include "server/request_id.h"
 
@@ -27,6 +28,7 @@ const HttpApp::Route HttpApp::kRoutes[] = {
     {"GET", "/readyz", &HttpApp::Ready, kScopeNone},
     {"GET", "/metrics", &HttpApp::Metrics, kScopeMetrics},
     {"GET", "/v1/memory", &HttpApp::Memory, kScopeMetrics},
+    {"GET", "/openapi.json", &HttpApp::OpenApi, kScopeNone},
     {"GET", "/", &HttpApp::Console, kScopeNone},
     {"GET", "/assets/", &HttpApp::Console, kScopeNone},
 };
@@ -62,6 +64,14 @@ void HttpApp::Handle(HttpRequest request, std::shared_ptr<Exchange> exchange) {
   }
   AddCorsHeaders(call);
   Dispatch(call);
+}
+
+void HttpApp::OpenApi(Call& call) {
+  std::vector<ApiRoute> routes;
+  for (const Route& route : kRoutes) {
+    routes.push_back({route.method, route.path, route.scope != kScopeNone});
+  }
+  ReplyJson(call, OpenApiDocument(routes));
 }
 
 void HttpApp::Dispatch(Call& call) {

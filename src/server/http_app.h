@@ -82,6 +82,7 @@ class HttpApp final : public HttpHandler {
   void Metrics(Call& call);
   void Memory(Call& call);
   void Console(Call& call);
+  void OpenApi(Call& call);  // http_app.cc, beside the routes
 
   /// The prompt of a chat body. Errors: as the chat's.
   ApiResult<std::vector<TokenId>> ChatTokens(const Json& chat) const;

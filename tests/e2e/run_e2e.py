@@ -55,8 +55,9 @@ def main() -> int:
     kind, work = sys.argv[1], pathlib.Path(sys.argv[2]).absolute()
     work.mkdir(parents=True, exist_ok=True)
     if kind == "python":
-        return run_python(work, "test_openai_python.py") or run_python(
-            work, "test_surfaces_python.py") or run_python(work, "test_operation_python.py")
+        codes = (run_python(work, f"test_{name}_python.py")
+                 for name in ("openai", "surfaces", "operation", "openapi"))
+        return next((code for code in codes if code), 0)
     if kind == "schemas":
         return run_python(work, "schema_generation.py", "12", "1")
     if kind == "schemas-all":
