@@ -119,6 +119,13 @@ class RequestSink {
   virtual void OnError(Error error) = 0;
 };
 
+/// How many of a model's tensors have one type, and their bytes in the file.
+struct WeightTypeInfo {
+  std::string type;  // as the file format spells it: "Q4_K"
+  int64_t tensors = 0;
+  uint64_t bytes = 0;
+};
+
 /// What a surface needs to know about the loaded model.
 struct EngineInfo {
   std::string model_id;  // alias or catalogue name
@@ -134,6 +141,11 @@ struct EngineInfo {
   int32_t threads = 0;
   uint64_t weight_bytes_resident = 0;
   uint64_t weight_bytes_logical = 0;
+  std::vector<WeightTypeInfo> weight_types;  // most bytes first
+  int32_t layers = 0;
+  int64_t trained_context = 0;  // tokens
+  uint64_t parameters = 0;
+  int32_t max_sequences = 0;  // admitted at the same time
 };
 
 /// A consistent snapshot for /metrics and the console.

@@ -56,6 +56,13 @@ EngineCore::EngineCore(EngineOptions options, std::unique_ptr<Model> model, Kern
   info_.threads = memory_.pool->size();
   info_.weight_bytes_resident = model_->resident_weight_bytes();
   info_.weight_bytes_logical = model_->logical_weight_bytes();
+  info_.layers = config.layers;
+  info_.trained_context = config.context;
+  info_.max_sequences = options_.max_sequences;
+  for (const WeightTypeShare& share : model_->weight_types()) {
+    info_.weight_types.push_back({std::string(DTypeName(share.type)), share.tensors, share.bytes});
+    info_.parameters += share.values;
+  }
   stats_.kv_capacity_bytes = static_cast<uint64_t>(memory_.arena->capacity_frames()) * kFrameBytes;
   stats_.budget_bytes = memory_.ledger->budget_bytes();
   // Each sampler keeps two rows: scaled logits, and penalised ones or masses.

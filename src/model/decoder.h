@@ -76,6 +76,7 @@ class Decoder final : public Model {
   void SettleMemory() override { store_->Settle(); }
   uint64_t resident_weight_bytes() const override { return store_->resident_bytes(); }
   uint64_t logical_weight_bytes() const override { return store_->logical_bytes(); }
+  std::vector<WeightTypeShare> weight_types() const override { return store_->types(); }
   uint64_t decode_weight_bytes() const override { return weights_.bytes_per_token; }
   uint64_t activation_bytes() const override { return activation_bytes_; }
   uint64_t activation_growth_bytes() const override;

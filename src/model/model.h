@@ -17,6 +17,7 @@
 #include "base/result.h"
 #include "kernels/kernels.h"
 #include "kv/kv_cache.h"
+#include "weights/source.h"
 
 namespace ballast {
 
@@ -104,6 +105,8 @@ class Model {
   /// Bytes of packed weights in memory, and of the same tensors in the file.
   virtual uint64_t resident_weight_bytes() const = 0;
   virtual uint64_t logical_weight_bytes() const = 0;
+  /// What the file's tensors are made of, most bytes first; empty where that says nothing.
+  virtual std::vector<WeightTypeShare> weight_types() const { return {}; }
   /// Weight bytes that one decoded token reads (the roofline's numerator).
   virtual uint64_t decode_weight_bytes() const = 0;
   /// Bytes of activations buffers and of tables as far as they are filled.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/request_id.h"
+
 namespace ballast {
 
 namespace {
@@ -16,7 +18,7 @@ constexpr size_t kInFlight = 8;
 class EmbeddingCall::Sink final : public RequestSink {
  public:
   Sink(std::shared_ptr<EmbeddingCall> call, size_t index) : call_(std::move(call)), index_(index) {}
-  void OnProgress(int64_t, int64_t) override {}
+  void OnProgress(int64_t done, int64_t) override { call_->OnProgress(index_, done); }
   void OnTokens(TokenEvent) override {}
   void OnFinish(FinishEvent event) override { call_->OnFinish(index_, std::move(event)); }
   void OnError(Error error) override { call_->OnError(index_, error); }
@@ -32,6 +34,12 @@ EmbeddingCall::EmbeddingCall(Setup setup)
 void EmbeddingCall::Run(Setup setup) { std::make_shared<EmbeddingCall>(std::move(setup))->Start(); }
 
 void EmbeddingCall::Start() {
+  registration_ = setup_.registry->Add({.id = RandomId("embd-"),
+                                        .request_id = setup_.log->id(),
+                                        .tenant = setup_.request.tenant,
+                                        .route = setup_.route,
+                                        .model = setup_.model},
+                                       weak_from_this());
   setup_.exchange->OnClosed([weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->ClientLeft();
   });
@@ -48,6 +56,7 @@ void EmbeddingCall::SubmitNext() {
   GenerationRequest request = setup_.request;
   request.prompt = setup_.body.inputs[index];
   request.pooling = setup_.body.pooling;
+  request.echo_progress = true;
   const Result<RequestId> id =
       setup_.engine->Submit(std::move(request), std::make_shared<Sink>(shared_from_this(), index));
   std::vector<RequestId> cancel;
@@ -78,6 +87,34 @@ void EmbeddingCall::ClientLeft() {
   setup_.metrics->CountAbandoned();
   setup_.metrics->CountReply(setup_.route, 499);
   CancelAll(*setup_.engine, cancel);
+}
+
+LiveProgress EmbeddingCall::Progress() {
+  const std::lock_guard lock(mutex_);
+  LiveProgress progress;
+  progress.over = over_;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    progress.prompt_tokens += static_cast<int64_t>(setup_.body.inputs[i].size());
+    progress.prompt_done += inputs_[i].prompt_done;
+  }
+  if (progress.prompt_done > 0) progress.state = LiveState::kPrefill;
+  return progress;
+}
+
+bool EmbeddingCall::Cancel(const ApiError& why) {
+  std::vector<RequestId> cancel;
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) return false;
+    cancel = Fail(why);
+  }
+  CancelAll(*setup_.engine, cancel);
+  return true;
+}
+
+void EmbeddingCall::OnProgress(size_t index, int64_t done) {
+  const std::lock_guard lock(mutex_);
+  inputs_[index].prompt_done = done;
 }
 
 void EmbeddingCall::OnFinish(size_t index, FinishEvent event) {

@@ -17,11 +17,12 @@
 #include "server/parse_embeddings.h"
 #include "server/request_account.h"
 #include "server/request_log.h"
+#include "server/request_registry.h"
 #include "server/sent_requests.h"
 
 namespace ballast {
 
-class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
+class EmbeddingCall final : public LiveCall, public std::enable_shared_from_this<EmbeddingCall> {
  public:
   struct Setup {
     EngineClient* engine = nullptr;  // outlives all its requests
@@ -29,6 +30,7 @@ class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
     std::shared_ptr<Exchange> exchange;
     std::shared_ptr<RequestAccount> account;
     std::shared_ptr<RequestLog> log;
+    std::shared_ptr<RequestRegistry> registry;
     std::string route;          // for the metrics
     HttpHeaders headers;        // of the reply
     std::string model;          // its name in the reply
@@ -40,15 +42,20 @@ class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
 
   explicit EmbeddingCall(Setup setup);
 
+  LiveProgress Progress() override;
+  bool Cancel(const ApiError& why) override;
+
  private:
   class Sink;
   struct Input : SentRequest {
     std::vector<float> embedding;
+    int64_t prompt_done = 0;
   };
 
   void Start();
   void SubmitNext();
   void ClientLeft();
+  void OnProgress(size_t index, int64_t done);
   void OnFinish(size_t index, FinishEvent event);
   void OnError(size_t index, const Error& error);
   /// Under mutex_: the ids to cancel.
@@ -56,6 +63,8 @@ class EmbeddingCall : public std::enable_shared_from_this<EmbeddingCall> {
   void SendReply();
 
   const Setup setup_;
+  RequestRegistry::Registration registration_;
+
   std::mutex mutex_;
   std::vector<Input> inputs_;
   size_t next_ = 0;  // input to submit

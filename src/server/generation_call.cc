@@ -54,6 +54,16 @@ void GenerationCall::Run(Setup setup) {
 
 void GenerationCall::Start() {
   const std::weak_ptr<GenerationCall> weak = weak_from_this();
+  registration_ = setup_.registry->Add({.id = setup_.reply.id,
+                                        .request_id = setup_.log->id(),
+                                        .tenant = setup_.body.generation.tenant,
+                                        .route = setup_.route,
+                                        .model = setup_.reply.model,
+                                        .stream = setup_.body.stream,
+                                        .choices = static_cast<int64_t>(choices_.size()),
+                                        .max_tokens = setup_.body.generation.max_tokens,
+                                        .arrived = arrived_},
+                                       weak);
   setup_.exchange->OnClosed([weak] {
     if (const auto self = weak.lock()) self->ClientLeft();
   });
@@ -63,7 +73,7 @@ void GenerationCall::Start() {
     // The first choice is what the request alone would get; the others have seeds of their own.
     const uint64_t variant = i % static_cast<size_t>(setup_.body.n);
     if (variant > 0) request.sampling.seed = CounterHash(request.sampling.seed, variant, 0);
-    request.echo_progress = setup_.body.stream;
+    request.echo_progress = true;
     const Result<RequestId> id =
         setup_.engine->Submit(std::move(request), std::make_shared<Sink>(shared_from_this(), i));
     std::vector<RequestId> cancel;
@@ -107,6 +117,32 @@ void GenerationCall::ClientLeft() {
   setup_.metrics->CountAbandoned();
   setup_.metrics->CountReply(setup_.route, 499);
   CancelAll(*setup_.engine, cancel);
+}
+
+LiveProgress GenerationCall::Progress() {
+  const std::lock_guard lock(mutex_);
+  LiveProgress progress;
+  progress.over = over_;
+  for (const Choice& choice : choices_) {
+    progress.prompt_tokens += choice.prompt_total;
+    progress.prompt_done += choice.prompt_done;
+    progress.generated_tokens += choice.generated;
+  }
+  if (progress.prompt_done > 0) progress.state = LiveState::kPrefill;
+  if (progress.generated_tokens > 0) progress.state = LiveState::kDecode;
+  return progress;
+}
+
+bool GenerationCall::Cancel(const ApiError& why) {
+  std::vector<RequestId> cancel;
+  {
+    const std::lock_guard lock(mutex_);
+    if (over_) return false;
+    Fail(why);
+    cancel = Unfinished(choices_);
+  }
+  CancelAll(*setup_.engine, cancel);
+  return true;
 }
 
 void GenerationCall::EnsureStreaming() {
@@ -193,6 +229,7 @@ void GenerationCall::OnTokens(size_t index, TokenEvent event) {
     setup_.metrics->ObserveFirstToken(Seconds(first_token_ - arrived_));
   }
   choice.prompt_done = choice.prompt_total;
+  choice.generated += static_cast<int64_t>(event.tokens.size());
   const bool chat = setup_.body.endpoint == kChat;
   Json logprobs;
   Json& target = setup_.body.stream ? logprobs : choice.logprobs;

@@ -21,12 +21,13 @@
 #include "server/reply_json.h"
 #include "server/request_account.h"
 #include "server/request_log.h"
+#include "server/request_registry.h"
 #include "server/sent_requests.h"
 #include "text/tools/call_parser.h"
 
 namespace ballast {
 
-class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
+class GenerationCall final : public LiveCall, public std::enable_shared_from_this<GenerationCall> {
  public:
   struct Setup {
     EngineClient* engine = nullptr;  // outlives all its requests
@@ -34,6 +35,7 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
     std::shared_ptr<Exchange> exchange;
     std::shared_ptr<RequestLog> log;
     std::shared_ptr<RequestAccount> account;
+    std::shared_ptr<RequestRegistry> registry;
     std::string route;    // for the metrics
     HttpHeaders headers;  // of every reply
     ReplyHeader reply;
@@ -49,6 +51,9 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
   static void Run(Setup setup);
 
   explicit GenerationCall(Setup setup);
+
+  LiveProgress Progress() override;
+  bool Cancel(const ApiError& why) override;
 
  private:
   class Sink;
@@ -66,6 +71,7 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
     bool first_token_seen = false;
     int64_t prompt_done = 0;
     int64_t prompt_total = 0;
+    int64_t generated = 0;  // tokens
     Usage usage;
     Timings timings;
   };
@@ -100,6 +106,8 @@ class GenerationCall : public std::enable_shared_from_this<GenerationCall> {
 
   const Setup setup_;
   const Time arrived_ = std::chrono::steady_clock::now();
+
+  RequestRegistry::Registration registration_;
 
   std::mutex mutex_;
   std::vector<Choice> choices_;

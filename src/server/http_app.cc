@@ -29,6 +29,8 @@ const HttpApp::Route HttpApp::kRoutes[] = {
     {"GET", "/metrics", &HttpApp::Metrics, kScopeMetrics},
     {"GET", "/v1/memory", &HttpApp::Memory, kScopeMetrics},
     {"GET", "/openapi.json", &HttpApp::OpenApi, kScopeNone},
+    {"GET", "/v1/requests", &HttpApp::Requests, kScopeInference},
+    {"DELETE", "/v1/requests/", &HttpApp::CancelRequest, kScopeInference},
     {"GET", "/", &HttpApp::Console, kScopeNone},
     {"GET", "/assets/", &HttpApp::Console, kScopeNone},
 };
@@ -92,7 +94,8 @@ void HttpApp::Dispatch(Call& call) {
       (this->*route.handler)(call);
       return;
     }
-    allow += route.method == "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS";
+    allow +=
+        route.method == "GET" ? "GET, HEAD, OPTIONS" : fmt::format("{}, OPTIONS", route.method);
   }
   if (allow.empty()) {
     ApiError error;
@@ -249,7 +252,7 @@ void HttpApp::AddCorsHeaders(Call& call) const {
   call.headers.emplace_back("Vary", "Origin");
   call.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, Retry-After");
   if (call.request.method != "OPTIONS") return;
-  call.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
+  call.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
   // Clients send headers of their own (x-stainless-…), so what is asked for is allowed.
   const std::string_view asked = call.request.Header("Access-Control-Request-Headers");
   if (!asked.empty()) call.headers.emplace_back("Access-Control-Allow-Headers", asked);

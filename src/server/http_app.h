@@ -18,6 +18,7 @@
 #include "server/parse_request.h"
 #include "server/request_account.h"
 #include "server/request_log.h"
+#include "server/request_registry.h"
 #include "server/server.h"
 
 namespace ballast {
@@ -83,10 +84,15 @@ class HttpApp final : public HttpHandler {
   void Memory(Call& call);
   void Console(Call& call);
   void OpenApi(Call& call);  // http_app.cc, beside the routes
+  // routes_requests.cc
+  void Requests(Call& call);
+  void CancelRequest(Call& call);
 
   /// The prompt of a chat body. Errors: as the chat's.
   ApiResult<std::vector<TokenId>> ChatTokens(const Json& chat) const;
   ModelLimits Limits() const;
+  /// Whose requests the caller may see.
+  static RequestRegistry::Sees SeesOf(const Call& call);
   ApiStatus CheckCaller(const HttpRequest& request) const;
   void AddCorsHeaders(Call& call) const;
   /// 404 unless `model` is empty or the loaded one.
@@ -113,6 +119,7 @@ class HttpApp final : public HttpHandler {
   GrammarService grammars_;
   const std::shared_ptr<ServerMetrics> metrics_ = std::make_shared<ServerMetrics>();
   const std::shared_ptr<AccountBooks> books_ = std::make_shared<AccountBooks>();
+  const std::shared_ptr<RequestRegistry> requests_ = std::make_shared<RequestRegistry>();
   std::atomic<const HttpServer*> http_{nullptr};
   std::atomic<bool> draining_{false};
 };

@@ -16,6 +16,7 @@ void HttpApp::Embeddings(Call& call) {
   EmbeddingCall::Setup setup;
   setup.engine = &engine_;
   setup.metrics = metrics_;
+  setup.registry = requests_;
   setup.exchange = call.exchange;
   setup.log = call.log;
   setup.account = call.account;

@@ -69,6 +69,7 @@ void HttpApp::Generate(Call& call, ApiResult<GenerationBody> body) {
   GenerationCall::Setup setup;
   setup.engine = &engine_;
   setup.metrics = metrics_;
+  setup.registry = requests_;
   setup.exchange = call.exchange;
   setup.log = call.log;
   setup.account = call.account;

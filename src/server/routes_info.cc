@@ -19,6 +19,18 @@ Json HttpApp::ModelJson() const {
   meta["n_vocab"] = info.vocab;
   meta["n_ctx"] = info.context;
   meta["size"] = info.weight_bytes_logical;
+  meta["n_ctx_train"] = info.trained_context;
+  meta["n_params"] = info.parameters;
+  meta["n_layer"] = info.layers;
+  meta["n_embd"] = info.hidden;
+  meta["resident_size"] = info.weight_bytes_resident;
+  Json& types = meta["weight_types"] = Json::array();
+  for (const WeightTypeInfo& type : info.weight_types) {
+    types.push_back(Json{{"type", type.type}, {"tensors", type.tensors}, {"bytes", type.bytes}});
+  }
+  meta["level"] = "standard";  // all planes of every weight are read
+  meta["decode_backend"] = "standard";
+  meta["max_sequences"] = info.max_sequences;
   meta["isa"] = info.isa;
   meta["kv_dtype"] = info.kv_dtype;
   meta["activations"] = info.activations;

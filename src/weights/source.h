@@ -45,6 +45,14 @@ struct TensorInfo {
   int64_t rows() const { return dims[1] * dims[2] * dims[3]; }
 };
 
+/// The tensors of one type among those loaded.
+struct WeightTypeShare {
+  DType type = DType::kF32;  // as in the file
+  int64_t tensors = 0;
+  uint64_t values = 0;
+  uint64_t bytes = 0;  // in the file
+};
+
 /// Tensors and metadata of one model.
 class WeightSource {
  public:

@@ -85,6 +85,10 @@ Status WeightStore::Plan(const WeightSource& source, std::span<const WeightReque
     entry.offset = planned_bytes_;
     planned_bytes_ += RoundUp(bytes, uint64_t{kLine});
     logical_bytes_ += tensor->bytes;
+    WeightTypeShare& share = types_[static_cast<size_t>(tensor->type)];
+    ++share.tensors;
+    share.values += static_cast<uint64_t>(tensor->rows() * tensor->cols());
+    share.bytes += tensor->bytes;
     entries_.push_back(std::move(entry));
   }
   for (size_t i = 0; i < entries_.size(); ++i) {
@@ -93,6 +97,18 @@ Status WeightStore::Plan(const WeightSource& source, std::span<const WeightReque
     }
   }
   return OkStatus();
+}
+
+std::vector<WeightTypeShare> WeightStore::types() const {
+  std::vector<WeightTypeShare> shares;
+  for (size_t i = 0; i < types_.size(); ++i) {
+    if (types_[i].tensors == 0) continue;
+    shares.push_back(types_[i]);
+    shares.back().type = static_cast<DType>(i);
+  }
+  std::sort(shares.begin(), shares.end(),
+            [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  return shares;
 }
 
 Status WeightStore::Allocate(const std::string& path, Ledger* ledger) {

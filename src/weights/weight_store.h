@@ -5,6 +5,7 @@
 #ifndef BALLAST_WEIGHTS_WEIGHT_STORE_H_
 #define BALLAST_WEIGHTS_WEIGHT_STORE_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -69,6 +70,8 @@ class WeightStore {
   uint64_t resident_bytes() const { return buffer_.size(); }
   /// Bytes of the same tensors in the file.
   uint64_t logical_bytes() const { return logical_bytes_; }
+  /// Most bytes first; only types that occur.
+  std::vector<WeightTypeShare> types() const;
 
  private:
   struct Entry {
@@ -105,6 +108,7 @@ class WeightStore {
   std::unordered_map<std::string_view, size_t> index_;
   uint64_t planned_bytes_ = 0;
   uint64_t logical_bytes_ = 0;
+  std::array<WeightTypeShare, kDTypeCount> types_ = {};
   Ledger* ledger_ = nullptr;
 };
 

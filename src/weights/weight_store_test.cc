@@ -85,6 +85,9 @@ TEST_F(WeightStoreTest, HoldsTheFilesValues) {
     uint64_t logical = 0;
     for (const TensorInfo& tensor : source->tensors()) logical += tensor.bytes;
     EXPECT_EQ((*store)->logical_bytes(), logical);
+    uint64_t by_type = 0;
+    for (const WeightTypeShare& share : (*store)->types()) by_type += share.bytes;
+    EXPECT_EQ(by_type, logical);
     EXPECT_GE((*store)->resident_bytes(), logical);
     store->reset();
     EXPECT_EQ(ledger.used_bytes(MemoryOwner::kWeights), 0u);

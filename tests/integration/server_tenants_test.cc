@@ -82,6 +82,8 @@ TEST_F(TenantsServerTest, EveryRouteAsksForItsScope) {
       {"OPTIONS", "/v1/models", kScopeNone},
       {"GET", "/metrics", kScopeMetrics},
       {"GET", "/v1/memory", kScopeMetrics},
+      {"GET", "/v1/requests", kScopeInference},
+      {"DELETE", "/v1/requests/x", kScopeInference},
       {"GET", "/v1/models", kScopeInference},
       {"GET", "/v1/models/x", kScopeInference},
       {"POST", "/v1/chat/completions", kScopeInference},

@@ -78,6 +78,11 @@ FakeEngine::FakeEngine(Options options) : options_(std::move(options)) {
   info_.threads = 1;
   info_.weight_bytes_resident = 1000;
   info_.weight_bytes_logical = 2000;
+  info_.weight_types = {{"Q8_0", 3, 1800}, {"F32", 2, 200}};
+  info_.parameters = 1744;
+  info_.layers = 2;
+  info_.trained_context = 2 * options_.context;
+  info_.max_sequences = static_cast<int32_t>(options_.max_running);
   stats_.budget_bytes = 1 << 20;
   stats_.kv_capacity_bytes = 4096;
   for (int i = 0; i < 5; ++i) stats_.memory_by_owner[i] = static_cast<uint64_t>(100 * (i + 1));
