@@ -11,6 +11,7 @@
 #include "model/registry.h"
 #include "model/tokenizer_from_gguf.h"
 #include "platform/cpu.h"
+#include "text/template_repairs.h"
 
 namespace ballast {
 
@@ -148,6 +149,9 @@ Result<std::optional<ChatTemplate>> LoadChatTemplate(const Options& options,
   } else {
     source = tokenizer.chat_template();
     flag = "the model's chat template";
+    for (const std::string& repair : RepairChatTemplate(&source)) {
+      LOG_INFO("{} is repaired: {}", flag, repair);
+    }
   }
   if (source.empty()) return std::optional<ChatTemplate>();
   auto parsed = ChatTemplate::Parse(std::move(source));

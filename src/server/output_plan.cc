@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -13,28 +15,30 @@ namespace {
 
 constexpr float kBan = -100.0f;
 
-// A call as text, without the id that differs each time.
-std::string CallsOf(const Json& message) {
-  std::string text;
-  for (const Json& call : message["tool_calls"]) text += DumpJson(call["function"]) + "\n";
-  return text;
-}
-
 }  // namespace
 
 std::string LoopedTool(const Json& messages) {
-  std::string calls, name;
+  size_t begin = messages.size();
+  while (begin > 0 &&
+         (messages[begin - 1]["role"] == "tool" || (messages[begin - 1]["role"] == "assistant" &&
+                                                    messages[begin - 1].contains("tool_calls")))) {
+    --begin;
+  }
+  std::map<std::string, std::string> calls;  // by id, which differs each time: the call
+  std::set<std::string> seen;                // call and result
+  std::string name;
   int repeats = 0;
-  for (size_t i = messages.size(); i-- > 0;) {
+  for (size_t i = begin; i < messages.size(); ++i) {
     const Json& message = messages[i];
-    const Json& role = message["role"];
-    if (role == "tool") continue;
-    if (role != "assistant" || !message.contains("tool_calls")) break;
-    const std::string these = CallsOf(message);
-    if (repeats > 0 && these != calls) break;
-    calls = these;
-    name = message["tool_calls"][0]["function"]["name"].get<std::string>();
-    ++repeats;
+    if (message["role"] == "assistant") {
+      for (const Json& call : message["tool_calls"]) {
+        calls[call.value("id", "")] = DumpJson(call["function"]);
+        name = call["function"]["name"].get<std::string>();
+      }
+    } else {
+      const std::string& call = calls[message.value("tool_call_id", "")];
+      if (!seen.insert(call + "\n" + DumpJson(message.value("content", Json()))).second) ++repeats;
+    }
   }
   return repeats >= kMaxRepeatedCalls ? name : std::string();
 }
@@ -58,10 +62,11 @@ OutputPlan PlanOutput(const GenerationBody& body, const EngineClient& engine) {
   const std::string looped = tools.use == ToolUse::kAuto ? LoopedTool(body.messages) : "";
   if (!looped.empty()) {
     plan.rules.use = ToolUse::kNone;
-    plan.warnings.push_back(
-        fmt::format("tool_loop: {:?} was called {} times running with the same arguments; this "
-                    "reply was made without tools",
-                    looped, kMaxRepeatedCalls));
+    plan.warnings.push_back(fmt::format(
+        "tool_loop: {} calls since the user spoke, the last of {:?}, repeated an earlier "
+        "one and its result; this reply was made without tools",
+        kMaxRepeatedCalls, looped));
+    plan.rules.not_blank = plan.rules.format.kind == ResponseFormat::Kind::kText;
   }
   plan.show_tools = plan.rules.use != ToolUse::kNone;
   if (!plan.show_tools) plan.rules.tools.clear();

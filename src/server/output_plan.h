@@ -12,8 +12,9 @@
 
 namespace ballast {
 
-/// A call that was made this often running, with equal arguments, is not made again in that turn.
-inline constexpr int kMaxRepeatedCalls = 3;
+/// This many calls that only repeated an earlier one and brought its result again: the turn goes on
+/// without tools. Asking again is fine as long as the answers change.
+inline constexpr int kMaxRepeatedCalls = 2;
 
 struct OutputPlan {
   OutputRules rules;
@@ -29,8 +30,8 @@ OutputPlan PlanOutput(const GenerationBody& body, const EngineClient& engine);
 /// Makes calls unlikely where none is allowed: bans the token that opens one, if it is one token.
 void ForbidCalls(const OutputPlan& plan, const Tokenizer& tokenizer, SamplingParams* sampling);
 
-/// The function that the assistant has called kMaxRepeatedCalls times running since the user last
-/// spoke, with the same arguments; empty for none.
+/// The function called last, if kMaxRepeatedCalls calls since the user last spoke had the function,
+/// arguments and result of an earlier one; empty otherwise.
 std::string LoopedTool(const Json& messages);
 
 }  // namespace ballast

@@ -103,6 +103,7 @@ void Stepper::EnterText(const Frame& dispatch, Threads* out) {
   text.node = dispatch.node;
   text.kind = FrameKind::kText;
   text.depth = dispatch.depth;
+  if (dispatch.count > 0) text.state = data_.dispatch(data_.node(dispatch.node)).after_part;
   text.parent = Push(below);
   Settle(text, Automaton(text), out);
 }

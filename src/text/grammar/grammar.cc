@@ -140,8 +140,23 @@ GrammarBuilder::Part GrammarBuilder::Choice(std::vector<Part> parts) {
   return AddNode(data_.get(), std::move(node));
 }
 
+namespace {
+
+/// The state of free text that is not blank and in which no trigger has begun.
+Result<int32_t> PlainTextState(const Dfa& text,
+                               const std::vector<GrammarBuilder::Trigger>& triggers) {
+  std::string begun;
+  for (const GrammarBuilder::Trigger& t : triggers) begun += t.text;
+  for (char c = '!'; c < 127; ++c) {
+    if (begun.find(c) == std::string::npos) return text.Run(std::string_view(&c, 1));
+  }
+  return InvalidArgument("the triggers hold every printable character");
+}
+
+}  // namespace
+
 Result<GrammarBuilder::Part> GrammarBuilder::TextWithTriggers(const std::vector<Trigger>& triggers,
-                                                              int max_rounds) {
+                                                              int max_rounds, FreeText kind) {
   if (triggers.size() > static_cast<size_t>(kMaxTriggers) || max_rounds < 1) {
     return InvalidArgument("{} triggers and {} rounds: at most {} and at least 1 are possible",
                            triggers.size(), max_rounds, kMaxTriggers);
@@ -151,6 +166,13 @@ Result<GrammarBuilder::Part> GrammarBuilder::TextWithTriggers(const std::vector<
   Nfa nfa;
   const int32_t text = nfa.AddState();
   AddCodes(&nfa, text, text, AllCodes(), Spelling::kUtf8);
+  int32_t first = text;
+  if (kind == FreeText::kNotBlank) {
+    const CodeSet blanks = NormaliseSet({{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}});
+    first = nfa.AddState();
+    AddCodes(&nfa, first, first, blanks, Spelling::kUtf8);
+    AddCodes(&nfa, first, text, ComplementSet(blanks), Spelling::kUtf8);
+  }
   const auto none = static_cast<int32_t>(triggers.size());
   nfa.Accept(text, none);
   Node node;
@@ -161,11 +183,13 @@ Result<GrammarBuilder::Part> GrammarBuilder::TextWithTriggers(const std::vector<
       return InvalidArgument("trigger {} must be valid UTF-8 of 1 to 256 bytes", i);
     }
     const int32_t end = nfa.AddState();
-    nfa.AddText(text, t.token < 0 ? t.text : SpecialTokenBytes(t.token), end);
+    const std::string spelled = t.token < 0 ? t.text : SpecialTokenBytes(t.token);
+    nfa.AddText(text, spelled, end);
+    if (first != text) nfa.AddText(first, spelled, end);
     nfa.Accept(end, static_cast<int32_t>(i));
     node.kids.push_back(t.then);
   }
-  ASSIGN_OR_RETURN(Dfa dfa, Determinize(nfa, text, kMaxDfaStates));
+  ASSIGN_OR_RETURN(Dfa dfa, Determinize(nfa, first, kMaxDfaStates));
   const auto width = static_cast<size_t>(dfa.num_classes);
   for (size_t s = 0; s < dfa.label.size(); ++s) {
     int32_t& label = dfa.label[s];
@@ -177,7 +201,11 @@ Result<GrammarBuilder::Part> GrammarBuilder::TextWithTriggers(const std::vector<
     }
   }
   node.index = static_cast<int32_t>(data_->dispatches.size());
-  data_->dispatches.push_back({Finish(std::move(dfa)), max_rounds});
+  DispatchTable table{Finish(std::move(dfa)), max_rounds, 0};
+  if (kind == FreeText::kNotBlank) {
+    ASSIGN_OR_RETURN(table.after_part, PlainTextState(table.text, triggers));
+  }
+  data_->dispatches.push_back(std::move(table));
   return AddNode(data_.get(), std::move(node));
 }
 

@@ -74,8 +74,10 @@ class GrammarBuilder {
   Part Choice(std::vector<Part> parts);
   /// Free text (valid UTF-8) in which each occurrence of a trigger must be followed by its part;
   /// at most `max_rounds` of them, after the last of which nothing follows. The text may end
-  /// anywhere but inside a part.
-  Result<Part> TextWithTriggers(const std::vector<Trigger>& triggers, int max_rounds);
+  /// anywhere but inside a part; kNotBlank: only once it holds more than white space, or a part.
+  enum class FreeText { kMayBeBlank, kNotBlank };
+  Result<Part> TextWithTriggers(const std::vector<Trigger>& triggers, int max_rounds,
+                                FreeText text = FreeText::kMayBeBlank);
 
   /// Ends the work; the builder is then empty.
   Result<GrammarPtr> Build(Part root);

@@ -281,6 +281,21 @@ TEST(ToolCalls, ControlTokensFitOnlyWhereNamed) {
   EXPECT_EQ(mask[303 / 64] >> (303 % 64) & 1, 1u);  // user-defined: just text here
 }
 
+TEST(ToolCalls, FreeTextMayHaveToSaySomething) {
+  GrammarBuilder b;
+  const auto call = b.Literal("f</t>").value();
+  const auto text = b.TextWithTriggers({{"<t>", -1, call}}, 2, GrammarBuilder::FreeText::kNotBlank);
+  const auto g = b.Build(text.value()).value();
+  for (const char* good : {"x", " \n x", "<", "<t", "<u", "<t>f</t>", "\n<t>f</t>", "<t>f</t> ",
+                           "<t>f</t>\n<t>f</t>", "a<t>f</t>", "é"}) {
+    EXPECT_TRUE(Fits(g, good)) << good;
+  }
+  for (const char* bad :
+       {"", " ", "\n\t ", "<t>", "<t>g</t>", "x<t>", "<t>f</t><t>f</t><t>f</t>"}) {
+    EXPECT_FALSE(Fits(g, bad)) << bad;
+  }
+}
+
 TEST(ToolCalls, FreeTextMustBeLast) {
   GrammarBuilder b;
   const auto text = b.TextWithTriggers({}, 1).value();

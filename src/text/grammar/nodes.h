@@ -77,6 +77,7 @@ struct ObjectTable {
 struct DispatchTable {
   Dfa text;  ///< label 0: the text may end here; i + 1: trigger i was completed
   int32_t max_rounds = 1;
+  int32_t after_part = 0;  ///< state of `text` after a part; 0 is where the whole text begins
 };
 
 struct GrammarData {

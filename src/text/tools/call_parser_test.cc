@@ -153,6 +153,10 @@ TEST(CallParserTest, LooseCallsCountWhenTheyAreValid) {
           {Kind::kArguments, "{\"a\":\"\"}"},
           {Kind::kContent, "\nDone."}});
   const std::string one = R"({"name":"f","arguments":{"a":""}})";
+  expect("I ask f:\n" + one + "\nDone.", {{Kind::kContent, "I ask f:"},
+                                          {Kind::kCall, "f"},
+                                          {Kind::kArguments, "{\"a\":\"\"}"},
+                                          {Kind::kContent, "\nDone."}});
   const ReplyPieces two = {{Kind::kCall, "f"},
                            {Kind::kArguments, R"({"a":""})"},
                            {Kind::kCall, "f"},

@@ -24,12 +24,19 @@ void LooseCalls::Push(std::string_view text, std::string* out) {
   for (const char c : text) PushByte(c, out);
 }
 
+void LooseCalls::Passed(char c) {
+  at_start_ = at_start_ && IsBlank(c);
+  line_start_ = c == '\n';
+  if (IsBlank(c)) return;
+  const std::string_view opening = format_.opening.substr(0, format_.opening.find('\n'));
+  tail_ += c;
+  if (tail_.size() > opening.size()) tail_.erase(0, 1);
+  after_opening_ = tail_ == opening;
+}
+
 void LooseCalls::GiveUp(std::string* out) {
   *out += held_;
-  for (const char c : held_) {
-    at_start_ = at_start_ && IsBlank(c);
-    line_start_ = c == '\n';
-  }
+  for (const char c : held_) Passed(c);
   held_.clear();
   place_ = Place::kText;
 }
@@ -104,7 +111,7 @@ void LooseCalls::PushByte(char c, std::string* out) {
   switch (place_) {
     case Place::kText:
       fenced_ = c == '`';
-      if ((at_start_ && c == '{') || (line_start_ && fenced_)) {
+      if ((at_start_ || line_start_) && (c == '{' || fenced_) && !after_opening_) {
         depth_ = 0;
         quoted_ = escaped_ = false;
         object_at_ = 0;
@@ -114,8 +121,7 @@ void LooseCalls::PushByte(char c, std::string* out) {
         return;
       }
       out->push_back(c);
-      at_start_ = at_start_ && IsBlank(c);
-      line_start_ = c == '\n';
+      Passed(c);
       return;
     case Place::kFence:
       held_ += c;

@@ -1,5 +1,5 @@
 // Role: calls of models that leave out their format's tags: a bare JSON object at the start of a
-// reply, or one in a ``` block of its own. It counts as a call only if it names a tool and its
+// line, or one in a ``` block of its own. It counts as a call only if it names a tool and its
 // arguments fit that tool's schema; everything else stays the text that it is.
 // Thread: one owner.
 #ifndef BALLAST_TEXT_TOOLS_LOOSE_CALLS_H_
@@ -34,6 +34,8 @@ class LooseCalls {
   /// False as soon as what is held cannot become a call.
   bool Plausible() const;
   void GiveUp(std::string* out);
+  /// Notes a character that stays as it is.
+  void Passed(char c);
   bool Accept(std::string* out);
 
   const ToolFormat& format_;
@@ -46,6 +48,8 @@ class LooseCalls {
   bool quoted_ = false, escaped_ = false;
   bool fenced_ = false;
   bool at_start_ = true, line_start_ = true;
+  std::string tail_;            // the last characters that are not blank
+  bool after_opening_ = false;  // a call in the format's own spelling follows
 };
 
 }  // namespace ballast

@@ -36,7 +36,7 @@ class Composer {
   Result<grammar::GrammarPtr> Run() {
     ASSIGN_OR_RETURN(Part root, Reply());
     // Free text with calls covers the thoughts as well, so only what stands alone has to wait.
-    const bool free = rules_.use == ToolUse::kAuto && rules_.format.kind == Kind::kText;
+    const bool free = rules_.format.kind == Kind::kText && rules_.use != ToolUse::kRequired;
     if (rules_.thinking && !free) {
       ASSIGN_OR_RETURN(const Part gap, builder_.Regex("\\n{0,2}"));
       root = builder_.Sequence({gap, root});
@@ -60,7 +60,9 @@ class Composer {
   Result<Part> Format() {
     const ResponseFormat& format = rules_.format;
     Result<Part> part = 0;
-    if (format.kind == Kind::kJsonSchema) {
+    if (format.kind == Kind::kText) {
+      part = builder_.TextWithTriggers({}, 1, GrammarBuilder::FreeText::kNotBlank);
+    } else if (format.kind == Kind::kJsonSchema) {
       part = builder_.JsonSchema(format.schema);
     } else if (format.kind == Kind::kJsonObject) {
       part = builder_.JsonObject();
@@ -157,7 +159,9 @@ class Composer {
       triggers.push_back({"", *rules_.control_opening, builder_.Sequence({opening, block})});
     }
     const bool blocks = many() && format_.separator.empty();
-    return builder_.TextWithTriggers(triggers, blocks ? kMaxParallelCalls : 1);
+    // Small models like to end at once after a tool's result; an agent can do nothing with that.
+    return builder_.TextWithTriggers(triggers, blocks ? kMaxParallelCalls : 1,
+                                     GrammarBuilder::FreeText::kNotBlank);
   }
 
   const OutputRules& rules_;
@@ -175,6 +179,7 @@ std::string OutputKey(const OutputRules& rules) {
   key.push_back(rules.format.choices);
   key.push_back(static_cast<int>(rules.use));
   key.push_back(rules.parallel);
+  key.push_back(rules.not_blank);
   key.push_back(rules.thinking);
   key.push_back(std::string(rules.tool_format->name));
   for (const ToolSpec& tool : rules.tools) {

@@ -39,10 +39,11 @@ struct OutputRules {
   bool parallel = false;        ///< more than one call
   const ToolFormat* tool_format = &kHermesFormat;
   std::optional<TokenId> control_opening;  ///< the vocabulary's token of that name
+  bool not_blank = false;                  ///< free text without calls must say something
   bool thinking = false;  ///< the prompt has opened <think>: all this holds after </think>
 
   bool constrained() const {
-    return use != ToolUse::kNone || format.kind != ResponseFormat::Kind::kText;
+    return use != ToolUse::kNone || format.kind != ResponseFormat::Kind::kText || not_blank;
   }
 };
 
