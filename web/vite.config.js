@@ -1,5 +1,8 @@
 import { defineConfig } from 'vite';
 
+// The Host header stays the page's, or the server would refuse its Origin.
+const API = { target: 'http://127.0.0.1:8420', changeOrigin: false };
+
 // File names carry no hash: the server sends an ETag, and the committed build keeps readable diffs.
 export default defineConfig({
   base: './',
@@ -15,5 +18,5 @@ export default defineConfig({
       },
     },
   },
-  server: { proxy: { '/v1': 'http://127.0.0.1:8420', '/metrics': 'http://127.0.0.1:8420' } },
+  server: { proxy: { '/v1': API, '/metrics': API } },
 });

@@ -44,11 +44,13 @@ def run_node(name: str, work: pathlib.Path) -> int:
             shutil.copy(file, target)
     if subprocess.run(["npm", "ci", "--no-audit", "--no-fund"], cwd=target, check=False).returncode:
         return absent("npm could not install the clients")
-    test = next(target.glob("*.test.mjs"))
+    tests = sorted(test.name for test in (HERE / name).glob("*.test.mjs"))
     with ServerProcess(slow=True) as server:
-        environment = {**os.environ, "BALLAST_URL": server.url}
-        return subprocess.run(["node", "--test", test.name], cwd=target, env=environment,
-                              check=False).returncode
+        environment = {**os.environ, "BALLAST_URL": server.url,
+                       "BALLAST_WEB": str(HERE.parents[1] / "web")}
+        # One after the other: they share the server, and look at what runs there.
+        return subprocess.run(["node", "--test", "--test-concurrency=1", *tests], cwd=target,
+                              env=environment, check=False).returncode
 
 
 def main() -> int:

@@ -1,97 +1,112 @@
 import { render } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { getJson } from './api.js';
-import { Chat } from './chat.jsx';
-import { Panel } from './panel.jsx';
+import { ChatPage } from './chat/chat.jsx';
+import { stopCurrent } from './chat/conversation.js';
+import { auth, setKey } from './lib/api.js';
+import { memory, models, startLive } from './lib/live.js';
+import { page, PAGES } from './lib/router.js';
+import { useStore } from './lib/store.js';
+import { MemoryPage } from './pages/memory.jsx';
+import { ModelsPage } from './pages/models.jsx';
+import { TrafficPage } from './pages/traffic.jsx';
+import { theme, toggleTheme } from './theme.js';
+import { IconButton, Modal } from './ui.jsx';
 import './style.css';
 
-const DEMO_MODEL = 'smollm2-135m-instruct';
-const BETTER_COMMAND = 'ballast run qwen2.5-coder-1.5b-instruct';
-const POLL_MS = 1000;
-const HISTORY = 120;
+const VIEWS = { chat: ChatPage, memory: MemoryPage, traffic: TrafficPage, models: ModelsPage };
+const NAMES = { chat: 'Chat', memory: 'Memory', traffic: 'Traffic', models: 'Models' };
 
-function useTheme() {
-  const [theme, setTheme] = useState(() => localStorage.getItem('theme') ?? 'auto');
-  useEffect(() => {
-    if (theme === 'auto') delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = theme;
-    localStorage.setItem('theme', theme);
-  }, [theme]);
-  const dark =
-    theme === 'dark' || (theme === 'auto' && matchMedia('(prefers-color-scheme: dark)').matches);
-  return [dark ? 'dark' : 'light', () => setTheme(dark ? 'light' : 'dark')];
+function KeyDialog({ rejected, onClose }) {
+  const [key, set] = useState('');
+  return (
+    <Modal title="API key" onClose={onClose}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          setKey(key.trim());
+          onClose();
+        }}
+      >
+        <p>{rejected ? 'The server does not take this key.' : 'This server asks for a key.'} It is kept until this tab is closed.</p>
+        <input type="password" aria-label="API key" autocomplete="off" value={key} onInput={(event) => set(event.currentTarget.value)} />
+        <div class="row end">
+          <button type="button" onClick={onClose}>
+            Later
+          </button>
+          <button type="submit" class="primary" disabled={!key.trim()}>
+            Use key
+          </button>
+        </div>
+      </form>
+    </Modal>
+  );
 }
 
-// The ledger once a second while the page is seen; the speeds of the last two minutes.
-function useMemory() {
-  const [state, setState] = useState({ memory: null, history: [[0], [0]], lost: false });
-  useEffect(() => {
-    let timer;
-    const start = performance.now();
-    const poll = async () => {
-      if (!document.hidden) {
-        try {
-          const memory = await getJson('/v1/memory');
-          const at = Math.round((performance.now() - start) / 1000);
-          setState(({ history: [times, speeds] }) => ({
-            memory,
-            lost: false,
-            history: [
-              [...times, at].slice(-HISTORY),
-              [...speeds, memory.decode_tokens_per_second].slice(-HISTORY),
-            ],
-          }));
-        } catch {
-          setState((old) => ({ ...old, lost: true }));
-        }
-      }
-      timer = setTimeout(poll, POLL_MS);
-    };
-    poll();
-    return () => clearTimeout(timer);
-  }, []);
-  return state;
+function Status() {
+  const { state } = useStore(memory);
+  const { needed } = useStore(auth);
+  const { data } = useStore(models);
+  const text = needed ? 'Key needed' : state === 'lost' ? 'Server not reached' : state === 'waiting' && !data.length ? 'Connecting…' : 'Connected';
+  return (
+    <p class={`status ${needed || state === 'lost' ? 'lost' : ''}`} role="status">
+      <span class="statusText">{text}</span>
+      {data[0] && <span class="modelName">{data[0].id}</span>}
+    </p>
+  );
 }
 
 function App() {
-  const [theme, toggleTheme] = useTheme();
-  const [model, setModel] = useState(null);
-  const [error, setError] = useState('');
-  const { memory, history, lost } = useMemory();
-  const status = lost ? 'Server not reached' : memory ? 'Connected' : 'Connecting…';
+  const shown = useStore(page);
+  const shade = useStore(theme);
+  const { key, needed, rejected } = useStore(auth);
+  const [asking, setAsking] = useState(false);
+  const View = VIEWS[shown];
 
+  useEffect(() => setAsking(needed), [needed, rejected]);
   useEffect(() => {
-    getJson('/v1/models').then(
-      ({ data }) => setModel(data[0]),
-      (failure) => setError(failure.message),
-    );
+    document.title = `${NAMES[shown]} · Ballast`;
+  }, [shown]);
+  useEffect(() => {
+    const onKeyDown = (event) => {
+      if (event.key === 'Escape' && stopCurrent()) event.preventDefault();
+    };
+    addEventListener('keydown', onKeyDown);
+    return () => removeEventListener('keydown', onKeyDown);
   }, []);
 
   return (
     <>
-      <header>
-        <h1>Ballast</h1>
-        <p class="model">
-          {model ? `${model.id} · ${model.context_length} tokens of context · ${model.meta.isa}` : error || 'Loading…'}
-        </p>
-        <span class={lost ? 'status lost' : 'status'} role="status">
-          {status}
-        </span>
-        <button type="button" class="quiet" onClick={toggleTheme}>
-          {theme === 'dark' ? 'Light' : 'Dark'}
-        </button>
+      <a class="skip" href="#main" onClick={(event) => {
+        event.preventDefault();
+        document.getElementById('main').focus();
+      }}>
+        Skip to the content
+      </a>
+      <header class="bar">
+        <a class="brand" href="#/chat" aria-label="Ballast">
+          <svg viewBox="0 0 24 24" aria-hidden="true">
+            <path d="M12 2v4M7 6h10l4 13a2 2 0 0 1-2 3H5a2 2 0 0 1-2-3z" />
+          </svg>
+          <span>Ballast</span>
+        </a>
+        <nav aria-label="Pages">
+          {PAGES.map((name) => (
+            <a key={name} href={`#/${name}`} aria-current={shown === name ? 'page' : undefined}>
+              {NAMES[name]}
+            </a>
+          ))}
+        </nav>
+        <Status />
+        {(needed || key) && <IconButton icon="key" label="API key" onClick={() => setAsking(true)} />}
+        <IconButton icon={shade === 'dark' ? 'sun' : 'moon'} label={shade === 'dark' ? 'Light' : 'Dark'} onClick={toggleTheme} />
       </header>
-      {model?.id === DEMO_MODEL && (
-        <p class="demo">
-          This is a small demo model. A better one: <code>{BETTER_COMMAND}</code>
-        </p>
-      )}
-      <main>
-        <Chat model={model?.id} />
-        <Panel memory={memory} history={history} theme={theme} />
+      <main id="main" tabIndex={-1}>
+        <View />
       </main>
+      {asking && <KeyDialog rejected={rejected} onClose={() => setAsking(false)} />}
     </>
   );
 }
 
+startLive();
 render(<App />, document.getElementById('app'));

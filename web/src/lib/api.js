@@ -1,4 +1,16 @@
 // Calls to the server that served this page. Nothing else is ever contacted.
+import { createStore } from './store.js';
+
+const KEY = 'ballast.key';
+
+// `needed`: the server asked for a key; `rejected`: it did not take the one it was given.
+export const auth = createStore({ key: sessionStorage.getItem(KEY) ?? '', needed: false, rejected: false });
+
+export function setKey(key) {
+  if (key) sessionStorage.setItem(KEY, key);
+  else sessionStorage.removeItem(KEY);
+  auth.set({ key, needed: false, rejected: false });
+}
 
 export class ApiError extends Error {
   constructor(message, status, code) {
@@ -8,7 +20,10 @@ export class ApiError extends Error {
   }
 }
 
-async function failure(response) {
+async function failure(response, key) {
+  if (response.status === 401 && auth.get().key === key) {
+    auth.set({ key, needed: true, rejected: key !== '' });
+  }
   try {
     const { error } = await response.json();
     return new ApiError(error.message, response.status, error.code);
@@ -17,11 +32,18 @@ async function failure(response) {
   }
 }
 
-export async function getJson(path) {
-  const response = await fetch(path);
-  if (!response.ok) throw await failure(response);
-  return response.json();
+async function call(path, options = {}) {
+  const { key } = auth.get();
+  const headers = { ...options.headers };
+  if (key) headers.Authorization = `Bearer ${key}`;
+  const response = await fetch(path, { ...options, headers, cache: 'no-store' });
+  if (!response.ok) throw await failure(response, key);
+  return response;
 }
+
+export const getJson = async (path) => (await call(path)).json();
+export const getText = async (path) => (await call(path)).text();
+export const cancelRequest = (id) => call(`/v1/requests/${encodeURIComponent(id)}`, { method: 'DELETE' });
 
 // Splits a byte stream into server-sent blocks: {data} or {comment}.
 export async function* sseBlocks(body) {
@@ -42,16 +64,16 @@ export async function* sseBlocks(body) {
   }
 }
 
-// Streams one chat reply. Calls onText(text), onProgress(text); resolves to {usage, timings, finish}.
-export async function streamChat(request, { signal, onText, onProgress }) {
-  const response = await fetch('/v1/chat/completions', {
+// Streams one chat reply. Calls onDelta({content, reasoning_content, tool_calls}) and
+// onProgress(text); resolves to {usage, timings, finish, warnings}.
+export async function streamChat(request, { signal, onDelta, onProgress }) {
+  const response = await call('/v1/chat/completions', {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify({ ...request, stream: true, stream_options: { include_usage: true } }),
     signal,
   });
-  if (!response.ok) throw await failure(response);
-  const result = { usage: null, timings: null, finish: null };
+  const result = { usage: null, timings: null, finish: null, warnings: [] };
   let complete = false;
   for await (const block of sseBlocks(response.body)) {
     if (block.comment !== undefined) {
@@ -66,9 +88,10 @@ export async function streamChat(request, { signal, onText, onProgress }) {
     if (json.error) throw new ApiError(json.error.message, 0, json.error.code);
     if (json.usage) result.usage = json.usage;
     if (json.timings) result.timings = json.timings;
+    if (json.warnings) result.warnings = json.warnings;
     for (const choice of json.choices) {
       if (choice.finish_reason) result.finish = choice.finish_reason;
-      if (choice.delta?.content) onText(choice.delta.content);
+      if (choice.delta) onDelta(choice.delta);
     }
   }
   if (!complete) throw new ApiError('The reply was cut off before its end.', 0, 'cut_off');
