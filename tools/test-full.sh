@@ -11,6 +11,13 @@ for model in qwen2.5-coder-0.5b-instruct qwen2.5-coder-1.5b-instruct gemma-3-270
 done
 BALLAST_TEST_FULL=1 ctest --test-dir "$build" --output-on-failure --timeout 7200
 
+make package BUILD="$build"
+if [ "$(id -u)" -eq 0 ] && command -v debootstrap >/dev/null; then
+  tools/test-package.sh dist/ballast_*_amd64.deb
+else
+  echo "test-full: the package is not installed anywhere: that needs root and debootstrap" >&2
+fi
+
 cmake --preset gcc >/dev/null && cmake --build --preset gcc -j "$(nproc)"
 for preset in asan tsan; do
   cmake --preset $preset >/dev/null && cmake --build --preset $preset -j "$(nproc)"

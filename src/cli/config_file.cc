@@ -7,6 +7,8 @@
 #include <numeric>
 
 #define TOML_EXCEPTIONS 0
+// Its assertions fire on some malformed dates, which it then refuses properly.
+#define TOML_ASSERT(condition) static_cast<void>(0)
 #include <toml++/toml.h>
 
 namespace ballast {
@@ -114,6 +116,41 @@ Result<ConfigEntry> ReadEntry(const OptionRow& row, const toml::node& node,
   return entry;
 }
 
+// TOML has no characters beyond ASCII outside of strings and comments and no control characters at
+// all, and toml++ 3.3 has undefined behaviour for some that must not be there. Returns the line of
+// the first one, or 0.
+uint32_t FirstStrayCharacter(std::string_view text) {
+  uint32_t line = 1;
+  std::string_view open;  // the quotes that end the string, or "#" in a comment
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const std::string_view rest = text.substr(i);
+    const auto byte = static_cast<unsigned char>(rest[0]);
+    if ((byte < 0x20 && byte != '\n' && byte != '\t' && byte != '\r') || byte == 0x7F) return line;
+    if (byte == '\n') {
+      ++line;
+      if (open.size() < 3) open = {};
+    } else if (open.empty()) {
+      for (const std::string_view quotes : {"\"\"\"", "'''", "\"", "'", "#"}) {
+        if (!rest.starts_with(quotes)) continue;
+        open = quotes;
+        i += quotes.size() - 1;
+        break;
+      }
+      if (open.empty() && byte >= 0x80) return line;
+    } else if (rest[0] == '\\' && open[0] == '"') {
+      if (!rest.starts_with("\\\n")) ++i;
+    } else if (open != "#" && rest.starts_with(open)) {
+      i += open.size() - 1;
+      // Up to two quotes may stand before the three that end a string of many lines.
+      for (int k = 0; k < 2 && open.size() == 3 && text.substr(i + 1).starts_with(open[0]); ++k)
+        ++i;
+      open = {};
+    }
+  }
+  return 0;
+}
+
 std::vector<std::string> DefaultPaths() {
   std::vector<std::string> paths;
   const char* xdg = std::getenv("XDG_CONFIG_HOME");
@@ -159,6 +196,11 @@ std::string_view Nearest(std::string_view word, const std::vector<std::string>& 
 }
 
 Result<ConfigFile> ParseConfig(std::string_view text, const std::string& path) {
+  if (const uint32_t line = FirstStrayCharacter(text); line != 0) {
+    return InvalidArgument(
+        "{}: a control character, or one beyond ASCII outside of quotes and comments",
+        Where(path, line));
+  }
   const toml::parse_result parsed = toml::parse(text, path);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();

@@ -57,6 +57,16 @@ TEST(ConfigFileTest, BrokenTextIsAnErrorWithALine) {
   EXPECT_THAT(ErrorOf("host = \"a\\u0000b\""), HasSubstr("zero byte"));
 }
 
+TEST(ConfigFileTest, CharactersBeyondAsciiStandInQuotesAndComments) {
+  EXPECT_EQ(ErrorOf("# ü\nalias = \"ü\" # ü\nhost = 'ü'\nisa = \"\"\"ü\n\\\"ü\"\"\""), "");
+  EXPECT_EQ(ErrorOf("\xEF\xBB\xBFport = 1"), "");  // a byte order mark
+  for (const char* text : {"\nü = 1", "\nport = ü", "\nalias = \"a\" ü", "alias = '\n\xEF\xBB\xAF",
+                           "port = 1\n# \x01", "alias = \"\\\n\xC2\xA0port = 1"}) {
+    EXPECT_THAT(ErrorOf(text), HasSubstr("t.toml:2: a control character, or one beyond ASCII"))
+        << text;
+  }
+}
+
 // Sets a variable for one test.
 class Variable {
  public:

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "server/field_types.h"
 #include "server/origin.h"
 #include "server/parse_request.h"
 #include "server/reply_json.h"
@@ -47,6 +48,13 @@ TEST(FieldRulesTest, AreThoseOfTheDocumentation) {
   EXPECT_EQ(ListedIn(docs, "### Fields that act"), table[FieldKind::kActs]);
   EXPECT_EQ(ListedIn(docs, "### Fields accepted without effect"), table[FieldKind::kNoEffect]);
   EXPECT_EQ(ListedIn(docs, "### Fields refused"), table[FieldKind::kRefused]);
+}
+
+TEST(FieldTypesTest, EveryActingFieldHasATypeAndNoTypeIsStale) {
+  EXPECT_EQ(MistypedFields(), std::vector<std::string>());
+  EXPECT_EQ(FieldTypeSchema("prompt", kCompletions)["type"], Json::array({"string", "array"}));
+  EXPECT_EQ(FieldTypeSchema("pooling", kEmbeddings)["enum"],
+            Json::array({"mean", "last", nullptr}));
 }
 
 TEST(FieldRulesTest, SurfacesAreThoseOfTheDocumentation) {

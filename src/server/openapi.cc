@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <string>
 
-#include "server/fields.h"
+#include "server/field_types.h"
 
 namespace ballast {
 
@@ -36,10 +37,13 @@ const BodyRow* BodyOf(std::string_view path) {
   return nullptr;
 }
 
-Json FieldSchema(const FieldRule& rule) {
+Json FieldSchema(const FieldRule& rule, Endpoints endpoint) {
   switch (rule.kind) {
-    case FieldKind::kActs:
-      return Json{{"x-ballast", "acts"}};
+    case FieldKind::kActs: {
+      Json schema = FieldTypeSchema(rule.name, endpoint);
+      schema["x-ballast"] = "acts";
+      return schema;
+    }
     case FieldKind::kNoEffect:
       return Json{{"x-ballast", "no_effect"}, {"description", "Accepted, has no effect."}};
     case FieldKind::kRefused:
@@ -52,12 +56,18 @@ Json FieldSchema(const FieldRule& rule) {
 
 Json BodySchema(Endpoints endpoint) {
   Json properties = Json::object();
+  Json required = Json::array();
   for (const auto& rules : {FieldRules(), SurfaceFieldRules()}) {
     for (const FieldRule& rule : rules) {
-      if ((rule.endpoints & endpoint) != 0) properties[std::string(rule.name)] = FieldSchema(rule);
+      if ((rule.endpoints & endpoint) == 0) continue;
+      properties[std::string(rule.name)] = FieldSchema(rule, endpoint);
+      if (IsRequiredField(rule.name, endpoint)) required.push_back(rule.name);
     }
   }
-  return Json{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  return Json{{"type", "object"},
+              {"properties", properties},
+              {"required", required},
+              {"additionalProperties", false}};
 }
 
 Json Content(std::string_view type, Json schema) {
@@ -72,7 +82,13 @@ Json Operation(const ApiRoute& route, const BodyRow* body) {
   if (body != nullptr && body->streams) {
     content["text/event-stream"] = Json{{"schema", Json{{"type", "string"}}}};
   }
+  // A name for generated clients: "post_v1_chat_completions".
+  std::string id(route.method);
+  for (const char c : route.path) id += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  for (char& c : id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (id.ends_with('_')) id += "id";
   Json operation;
+  operation["operationId"] = id;
   operation["responses"] =
       Json{{"200", Json{{"description", "The reply."}, {"content", content}}},
            {"default", Json{{"description", "An error."},
