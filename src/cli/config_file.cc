@@ -1,6 +1,7 @@
 #include "cli/config_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -72,6 +73,48 @@ Error UnknownKey(const std::string& where, std::string_view key) {
   return InvalidArgument("{}: the key '{}' is unknown; did you mean '{}'?", where, shown, near);
 }
 
+// toml++ 3.3 has undefined behaviour for some characters beyond ASCII outside of strings, so it
+// sees none: each such byte is written as "~" and two hex digits, and "~" as "~7E".
+std::string ToAscii(std::string_view text) {
+  std::string ascii;
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark
+  ascii.reserve(text.size());
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x80 || c == '~') {
+      ascii += fmt::format("~{:02X}", byte);
+    } else {
+      ascii += c;
+    }
+  }
+  return ascii;
+}
+
+std::string FromAscii(std::string_view ascii) {
+  std::string text;
+  for (size_t i = 0; i < ascii.size(); ++i) {
+    unsigned byte = 0;
+    const std::string_view digits = ascii.substr(i + 1, 2);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), byte, 16);
+    if (ascii[i] != '~' || error != std::errc() || end != digits.data() + 2) {
+      text += ascii[i];
+      continue;
+    }
+    text += static_cast<char>(byte);
+    i += 2;
+  }
+  return text;
+}
+
+// An escaped "~" would be taken for one of ours.
+bool HasEscapedTilde(std::string_view text) {
+  for (const std::string_view escape : {"\\u007e", "\\u007E", "\\U0000007e", "\\U0000007E"}) {
+    if (text.find(escape) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 // Lists are comma-separated on the command line, so an item with a comma would fall apart.
 Result<std::string> JoinArray(const toml::array& array, const std::string& where,
                               std::string_view key) {
@@ -82,7 +125,7 @@ Result<std::string> JoinArray(const toml::array& array, const std::string& where
       return InvalidArgument("{}: '{}' takes strings without commas", where, key);
     }
     if (!joined.empty()) joined += ',';
-    joined += text->get();
+    joined += FromAscii(text->get());
   }
   return joined;
 }
@@ -91,7 +134,7 @@ Result<ConfigEntry> ReadEntry(const OptionRow& row, const toml::node& node,
                               const std::string& where, uint32_t line) {
   ConfigEntry entry{&row, ConfigType::kString, {}, line};
   if (const auto* text = node.as_string()) {
-    entry.value = text->get();
+    entry.value = FromAscii(text->get());
     if (entry.value.find('\0') != std::string::npos) {
       return InvalidArgument("{}: the value of '{}' holds a zero byte", where, row.key());
     }
@@ -114,41 +157,6 @@ Result<ConfigEntry> ReadEntry(const OptionRow& row, const toml::node& node,
                                                         : "one string, number or boolean");
   }
   return entry;
-}
-
-// TOML has no characters beyond ASCII outside of strings and comments and no control characters at
-// all, and toml++ 3.3 has undefined behaviour for some that must not be there. Returns the line of
-// the first one, or 0.
-uint32_t FirstStrayCharacter(std::string_view text) {
-  uint32_t line = 1;
-  std::string_view open;  // the quotes that end the string, or "#" in a comment
-  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
-  for (size_t i = 0; i < text.size(); ++i) {
-    const std::string_view rest = text.substr(i);
-    const auto byte = static_cast<unsigned char>(rest[0]);
-    if ((byte < 0x20 && byte != '\n' && byte != '\t' && byte != '\r') || byte == 0x7F) return line;
-    if (byte == '\n') {
-      ++line;
-      if (open.size() < 3) open = {};
-    } else if (open.empty()) {
-      for (const std::string_view quotes : {"\"\"\"", "'''", "\"", "'", "#"}) {
-        if (!rest.starts_with(quotes)) continue;
-        open = quotes;
-        i += quotes.size() - 1;
-        break;
-      }
-      if (open.empty() && byte >= 0x80) return line;
-    } else if (rest[0] == '\\' && open[0] == '"') {
-      if (!rest.starts_with("\\\n")) ++i;
-    } else if (open != "#" && rest.starts_with(open)) {
-      i += open.size() - 1;
-      // Up to two quotes may stand before the three that end a string of many lines.
-      for (int k = 0; k < 2 && open.size() == 3 && text.substr(i + 1).starts_with(open[0]); ++k)
-        ++i;
-      open = {};
-    }
-  }
-  return 0;
 }
 
 std::vector<std::string> DefaultPaths() {
@@ -196,22 +204,19 @@ std::string_view Nearest(std::string_view word, const std::vector<std::string>& 
 }
 
 Result<ConfigFile> ParseConfig(std::string_view text, const std::string& path) {
-  if (const uint32_t line = FirstStrayCharacter(text); line != 0) {
-    return InvalidArgument(
-        "{}: a control character, or one beyond ASCII outside of quotes and comments",
-        Where(path, line));
-  }
-  const toml::parse_result parsed = toml::parse(text, path);
+  if (HasEscapedTilde(text)) return InvalidArgument("{}:1: write \"~\" without an escape", path);
+  const toml::parse_result parsed = toml::parse(ToAscii(text), path);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
-    return InvalidArgument("{}: {}", Where(path, error.source().begin.line), error.description());
+    return InvalidArgument("{}: {}", Where(path, error.source().begin.line),
+                           FromAscii(error.description()));
   }
   ConfigFile file{path, {}};
   for (const auto& [key, node] : parsed.table()) {
     const uint32_t line = key.source().begin.line;
     const std::string where = Where(path, line);
     const OptionRow* row = FindFileRow(key.str());
-    if (row == nullptr) return UnknownKey(where, key.str());
+    if (row == nullptr) return UnknownKey(where, FromAscii(key.str()));
     ASSIGN_OR_RETURN(ConfigEntry entry, ReadEntry(*row, node, where, line));
     file.entries.push_back(std::move(entry));
   }

@@ -67,7 +67,8 @@ class OpenApi(unittest.TestCase):
                 without = {key: value for key, value in body.items() if key != name}
                 self.assertIn("missing" if "messages" in path else "missing_field",
                               self.code(path, without), (path, name))
-            for name in schema["properties"].keys() - set(schema["required"]):
+            # Without a limit the reply would go on until the context is full.
+            for name in schema["properties"].keys() - body.keys():
                 self.assertIsNone(self.code(path, body | {name: None}), (path, name))
 
     def test_values_beyond_the_types_are_refused(self):
