@@ -122,8 +122,9 @@ void PrintReady(const Options& options, const EngineInfo& info, int port) {
 }  // namespace
 
 Status CommandServe(const Options& options) {
-  ASSIGN_OR_RETURN(const ServerOptions server_options, ServerOptionsOf(options));
+  // Before any thread (the audit log has one): threads inherit what is blocked.
   const SignalGate signals;
+  ASSIGN_OR_RETURN(const ServerOptions server_options, ServerOptionsOf(options));
   ASSIGN_OR_RETURN(Runtime runtime,
                    LoadRuntime(options, kServeStepRows, KvBudget::kWholeBudget, 0));
   ASSIGN_OR_RETURN(const auto engine, StartEngine(options, std::move(runtime)));
