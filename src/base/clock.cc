@@ -1,5 +1,8 @@
 #include "base/clock.h"
 
+#include <fmt/format.h>
+#include <time.h>
+
 #include <chrono>
 
 namespace ballast {
@@ -25,6 +28,15 @@ class RealClock final : public Clock {
 const Clock& SystemClock() {
   static const RealClock clock;
   return clock;
+}
+
+std::string UtcTimestamp(int64_t unix_ms) {
+  const time_t seconds = unix_ms / 1000;
+  tm utc{};
+  gmtime_r(&seconds, &utc);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900,
+                     utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
+                     unix_ms % 1000);
 }
 
 }  // namespace ballast

@@ -3,6 +3,7 @@
 #define BALLAST_BASE_CLOCK_H_
 
 #include <cstdint>
+#include <string>
 
 namespace ballast {
 
@@ -18,6 +19,9 @@ class Clock {
 
 /// The operating system's clock; lives for the whole process.
 const Clock& SystemClock();
+
+/// "2026-01-31T12:00:00.123Z". @param unix_ms milliseconds since the Unix epoch.
+std::string UtcTimestamp(int64_t unix_ms);
 
 }  // namespace ballast
 

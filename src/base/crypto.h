@@ -18,12 +18,6 @@ std::string HmacSha256(std::string_view key, std::string_view text);
 /// True if both are equal. The time depends on the lengths only.
 bool EqualsConstantTime(std::string_view a, std::string_view b);
 
-/// base64url without padding (RFC 4648 §5).
-std::string Base64Url(std::string_view bytes);
-
-/// Lower-case hex.
-std::string Hex(std::string_view bytes);
-
 }  // namespace ballast
 
 #endif  // BALLAST_BASE_CRYPTO_H_

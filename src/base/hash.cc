@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include "base/check.h"
+#include "base/encoding.h"
 
 namespace ballast {
 
@@ -29,14 +30,7 @@ std::string Sha256::FinishHex() {
   std::array<unsigned char, 32> digest{};
   unsigned int size = 0;
   CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), &size) == 1 && size == digest.size());
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string hex;
-  hex.reserve(64);
-  for (const unsigned char byte : digest) {
-    hex += kHex[byte >> 4];
-    hex += kHex[byte & 15];
-  }
-  return hex;
+  return Hex({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
 std::string Sha256Hex(std::string_view text) {

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "base/clock.h"
 #include "base/json.h"
 
 namespace ballast {
@@ -39,15 +40,12 @@ class TextFields final : public spdlog::custom_flag_formatter {
 
 class JsonLine final : public spdlog::custom_flag_formatter {
  public:
-  void format(const spdlog::details::log_msg& message, const std::tm& utc,
+  void format(const spdlog::details::log_msg& message, const std::tm&,
               spdlog::memory_buf_t& out) override {
     const auto since_epoch =
         std::chrono::duration_cast<std::chrono::milliseconds>(message.time.time_since_epoch());
-    const std::string time = fmt::format(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", utc.tm_year + 1900, utc.tm_mon + 1,
-        utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, since_epoch.count() % 1000);
     const auto level = spdlog::level::to_string_view(message.level);
-    Append(JsonLogLine(time, {level.data(), level.size()},
+    Append(JsonLogLine(UtcTimestamp(since_epoch.count()), {level.data(), level.size()},
                        {message.payload.data(), message.payload.size()}, request_id_of_thread,
                        fields_of_line),
            &out);
@@ -58,11 +56,8 @@ class JsonLine final : public spdlog::custom_flag_formatter {
 };
 
 std::unique_ptr<spdlog::formatter> MakeFormatter(LogFormat format) {
-  using spdlog::pattern_time_type;
-  const bool json = format == LogFormat::kJson;
-  auto formatter = std::make_unique<spdlog::pattern_formatter>(json ? pattern_time_type::utc
-                                                                    : pattern_time_type::local);
-  if (json) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  if (format == LogFormat::kJson) {
     formatter->add_flag<JsonLine>('*').set_pattern("%*");
   } else {
     formatter->add_flag<TextFields>('*').set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%L%$ %v%*");

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "base/crypto.h"
+#include "base/encoding.h"
 
 namespace ballast {
 
@@ -34,16 +35,6 @@ Error SystemError(std::string_view what, const std::string& path) {
   return Unavailable("cannot {} '{}': {}", what, path, std::strerror(errno));
 }
 
-bool WriteAll(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    content.remove_prefix(static_cast<size_t>(written));
-  }
-  return true;
-}
-
 // The name of a file is safe on disk only when its folder is.
 void SyncFolderOf(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
@@ -53,6 +44,16 @@ void SyncFolderOf(const std::string& path) {
 }
 
 }  // namespace
+
+bool WriteAll(int fd, std::string_view content) {
+  while (!content.empty()) {
+    const ssize_t written = write(fd, content.data(), content.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    content.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
 
 Result<std::string> ReadPrivateFile(const std::string& path, size_t max_bytes) {
   // O_NONBLOCK: opening a pipe must not wait for its writer.

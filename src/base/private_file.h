@@ -23,6 +23,9 @@ enum class IfPresent { kReplace, kKeep };
 /// Errors: kUnavailable, kAlreadyExists, naming the path.
 Status WritePrivateFile(const std::string& path, std::string_view content, IfPresent if_present);
 
+/// Writes everything to an open file. False on the first failure, errno saying why.
+bool WriteAll(int fd, std::string_view content);
+
 /// Makes the folder and those above it, mode 0700. Errors: kUnavailable naming the path.
 Status MakePrivateFolder(const std::string& path);
 

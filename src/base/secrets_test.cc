@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/crypto.h"
+#include "base/encoding.h"
 #include "base/private_file.h"
 
 namespace ballast {

@@ -16,14 +16,6 @@ std::string ScopesText(unsigned scopes) {
   return text;
 }
 
-Json QuotasJson(const Quotas& quotas) {
-  Json json = Json::object();
-  if (quotas.requests_per_minute) json["requests_per_minute"] = *quotas.requests_per_minute;
-  if (quotas.tokens_per_minute) json["tokens_per_minute"] = *quotas.tokens_per_minute;
-  if (quotas.concurrent_requests) json["concurrent_requests"] = *quotas.concurrent_requests;
-  return json;
-}
-
 Status NeedKeysFile(const Options& options) {
   if (!options.keys_file.empty()) return OkStatus();
   return InvalidArgument("--keys-file FILE (or BALLAST_KEYS_FILE) is needed");

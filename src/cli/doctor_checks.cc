@@ -17,6 +17,7 @@
 #include "base/units.h"
 #include "catalog/catalog.h"
 #include "catalog/download.h"
+#include "cli/runtime.h"
 #include "platform/cpu.h"
 #include "weights/source.h"
 
@@ -126,7 +127,7 @@ Check CheckHugePages(const std::string& root) {
 
 Check CheckMemory(const Options& options) {
   const uint64_t available = AvailableMemoryBytes();
-  uint64_t budget = available / 4 * 3;
+  uint64_t budget = DefaultBudget(available);
   if (!options.memory.empty()) {
     const auto parsed = ParseBytes(options.memory);
     if (!parsed.has_value()) {

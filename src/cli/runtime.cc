@@ -29,7 +29,7 @@ Result<uint64_t> MemoryBudget(const Options& options) {
     if (!bytes.has_value()) return std::move(bytes).error().WithContext("--memory");
     return *bytes;
   }
-  return AvailableMemoryBytes() / kDefaultShareDenominator * kDefaultShareNumerator;
+  return DefaultBudget(AvailableMemoryBytes());
 }
 
 Result<ModelOptions> ParseModelOptions(const Options& options, int32_t max_step_rows) {
@@ -90,6 +90,10 @@ Result<uint64_t> KvBytes(const Runtime& runtime, KvBudget kv_budget, int64_t kv_
 }
 
 }  // namespace
+
+uint64_t DefaultBudget(uint64_t available_bytes) {
+  return available_bytes / kDefaultShareDenominator * kDefaultShareNumerator;
+}
 
 Result<Runtime> LoadRuntime(const Options& options, int32_t max_step_rows, KvBudget kv_budget,
                             int64_t kv_tokens) {

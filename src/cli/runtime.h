@@ -38,6 +38,9 @@ struct Runtime {
 /// Room for KV: what the budget leaves, or just enough for `kv_tokens` tokens when that is less.
 enum class KvBudget { kWholeBudget, kAsNeeded };
 
+/// The memory budget without --memory, out of what is free.
+uint64_t DefaultBudget(uint64_t available_bytes);
+
 /// Fetches (if missing) and loads options.model. Tokenizer and weights load side by side.
 /// @param max_step_rows the largest step the command will run.
 /// @param kv_tokens tokens of all sequences together under kAsNeeded.

@@ -38,7 +38,9 @@ PageBacking::PageBacking(std::span<std::byte> memory, int64_t slow_ns)
       slow_ns_(slow_ns),
       states_(KernelHelps() ? memory.size() / kHugePageBytes : 0) {}
 
-PageBacking::~PageBacking() {
+PageBacking::~PageBacking() { StopSettling(); }
+
+void PageBacking::StopSettling() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -98,12 +100,7 @@ void PageBacking::SettlePage(size_t index) {
 }
 
 void PageBacking::Settle() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  StopSettling();
   for (size_t i = 0; i < states_.size(); ++i) {
     if (states_[i].load() == kSmall) SettlePage(i);
   }

@@ -52,6 +52,7 @@ class PageBacking {
 
   void TouchLarge(size_t index);
   void TurnSmall();
+  void StopSettling();
   void SettlePage(size_t index);
   void SettleLoop(int64_t delay_ms);
 

@@ -16,6 +16,9 @@
 
 namespace ballast {
 
+/// The status that stands in logs and metrics for a request whose client has left (nginx's).
+inline constexpr int kClientLeft = 499;
+
 /// {"error": {"message", "type", "param", "code"}} with its HTTP status.
 struct ApiError {
   int status = 400;

@@ -1,13 +1,15 @@
 #include "server/audit_log.h"
 
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "base/private_file.h"
 
 namespace ballast {
 
@@ -19,17 +21,12 @@ int OpenForAppend(const std::string& path) {
   return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
-}  // namespace
-
-std::string UtcTimestamp() {
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  tm parts{};
-  gmtime_r(&now.tv_sec, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900,
-                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
-                     now.tv_nsec / 1'000'000);
+int64_t NowUnixMs() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();
 }
+
+}  // namespace
 
 Result<std::shared_ptr<AuditLog>> AuditLog::Open(const std::string& path) {
   const int fd = OpenForAppend(path);
@@ -52,7 +49,7 @@ AuditLog::~AuditLog() {
 }
 
 void AuditLog::Write(std::string_view event, const Json& members) {
-  Json line{{"time", UtcTimestamp()}, {"event", event}};
+  Json line{{"time", UtcTimestamp(NowUnixMs())}, {"event", event}};
   line.update(members);
   {
     const std::lock_guard lock(mutex_);
@@ -85,19 +82,11 @@ void AuditLog::Run() {
 
 // fd_ changes only while nothing is being written.
 void AuditLog::WriteOut(const std::string& lines) {
-  std::string_view left = lines;
-  while (!left.empty()) {
-    const ssize_t written = write(fd_, left.data(), left.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) {
-      if (!std::exchange(failing_, true)) {
-        LOG_ERROR("cannot write to the audit log '{}': {}", path_, std::strerror(errno));
-      }
-      return;
-    }
-    left.remove_prefix(static_cast<size_t>(written));
+  const bool failed = !WriteAll(fd_, lines);
+  if (failed && !failing_) {
+    LOG_ERROR("cannot write to the audit log '{}': {}", path_, std::strerror(errno));
   }
-  failing_ = false;
+  failing_ = failed;
 }
 
 void AuditLog::Flush(std::unique_lock<std::mutex>& lock) {

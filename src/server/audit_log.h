@@ -53,9 +53,6 @@ class AuditLog {
   std::thread thread_;
 };
 
-/// "2026-01-31T12:00:00.123Z"
-std::string UtcTimestamp();
-
 }  // namespace ballast
 
 #endif  // BALLAST_SERVER_AUDIT_LOG_H_

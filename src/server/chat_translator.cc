@@ -24,7 +24,7 @@ int64_t Count(const Json& object, std::string_view name) {
 
 void ChatTranslator::Send(HttpResponse response) {
   const auto parsed = ParseJson(response.body);
-  if (!parsed) return to_->Send(std::move(response));  // nothing that the chat writes
+  if (!parsed) return to().Send(std::move(response));  // nothing that the chat writes
   const Json& body = *parsed;
   if (response.status == kOk) {
     OnStart();
@@ -38,12 +38,12 @@ void ChatTranslator::Send(HttpResponse response) {
   } else if (const Json* error = FindMember(body, "error")) {
     response.body = DumpJson(ErrorBody(*error, response.status));
   }
-  to_->Send(std::move(response));
+  to().Send(std::move(response));
 }
 
 void ChatTranslator::StartStream(HttpResponse response) {
   streaming_ = true;
-  to_->StartStream(std::move(response));
+  to().StartStream(std::move(response));
 }
 
 bool ChatTranslator::Write(std::string_view bytes) {
@@ -111,6 +111,6 @@ void ChatTranslator::Emit(std::string_view name, const Json& data) {
   EmitRaw(fmt::format("event: {}\ndata: {}\n\n", name, DumpJson(data)));
 }
 
-void ChatTranslator::EmitRaw(std::string_view text) { open_ = to_->Write(text) && open_; }
+void ChatTranslator::EmitRaw(std::string_view text) { open_ = to().Write(text) && open_; }
 
 }  // namespace ballast

@@ -10,24 +10,18 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "http/server.h"
+#include "http/forwarding_exchange.h"
 
 namespace ballast {
 
-class ChatTranslator : public Exchange {
+class ChatTranslator : public ForwardingExchange {
  public:
-  explicit ChatTranslator(std::shared_ptr<Exchange> to) : to_(std::move(to)) {}
+  explicit ChatTranslator(std::shared_ptr<Exchange> to) : ForwardingExchange(std::move(to)) {}
 
   void Send(HttpResponse response) final;
   void StartStream(HttpResponse response) final;
   /// REQUIRES: whole server-sent events.
   bool Write(std::string_view bytes) final;
-  void Finish() final { to_->Finish(); }
-  void OnClosed(std::function<void()> fn) final { to_->OnClosed(std::move(fn)); }
-  void Every(int64_t interval_ms, std::function<void()> fn) final {
-    to_->Every(interval_ms, std::move(fn));
-  }
-  bool closed() const final { return to_->closed(); }
 
   /// Known before the reply starts.
   void SetPromptTokens(int64_t tokens) { prompt_tokens_ = tokens; }
@@ -67,7 +61,6 @@ class ChatTranslator : public Exchange {
   void TakeMessage(const Json& message);
   void TakeUsage(const Json& usage);
 
-  const std::shared_ptr<Exchange> to_;
   bool streaming_ = false;
   bool started_ = false;
   bool open_ = true;  // the client is there

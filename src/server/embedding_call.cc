@@ -85,7 +85,7 @@ void EmbeddingCall::ClientLeft() {
     cancel = Unfinished(inputs_);
   }
   setup_.metrics->CountAbandoned();
-  setup_.metrics->CountReply(setup_.route, 499);
+  setup_.metrics->CountReply(setup_.route, kClientLeft);
   CancelAll(*setup_.engine, cancel);
 }
 

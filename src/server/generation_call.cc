@@ -115,7 +115,7 @@ void GenerationCall::ClientLeft() {
     cancel = Unfinished(choices_);
   }
   setup_.metrics->CountAbandoned();
-  setup_.metrics->CountReply(setup_.route, 499);
+  setup_.metrics->CountReply(setup_.route, kClientLeft);
   CancelAll(*setup_.engine, cancel);
 }
 

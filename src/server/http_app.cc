@@ -41,8 +41,6 @@ bool SpeaksMessages(std::string_view path) {
   return path == "/v1/messages" || path.starts_with("/v1/messages/");
 }
 
-Json NameOrNull(const std::string& name) { return name.empty() ? Json(nullptr) : Json(name); }
-
 }  // namespace
 
 HttpApp::HttpApp(const ServerOptions& options, EngineClient& engine)

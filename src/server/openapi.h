@@ -16,8 +16,8 @@ struct ApiRoute {
   bool needs_key = false;
 };
 
-/// The document. Pages of the console are left out. Values of fields are not typed: the tables
-/// hold names and what becomes of them.
+/// The document. Pages of the console are left out. Types and limits of fields come from
+/// server/field_types.h; replies are not described.
 Json OpenApiDocument(std::span<const ApiRoute> routes);
 
 }  // namespace ballast

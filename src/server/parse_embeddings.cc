@@ -1,10 +1,10 @@
 #include "server/parse_embeddings.h"
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <iterator>
 
+#include "base/encoding.h"
 #include "server/json_read.h"
 #include "server/parse_request.h"
 #include "text/tokenizer.h"
@@ -108,23 +108,7 @@ std::vector<float> Shorten(std::vector<float> embedding, int32_t dimensions) {
 }
 
 std::string Base64Floats(const std::vector<float>& values) {
-  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve(values.size() * 16 / 3 + 4);
-  uint32_t bits = 0;
-  int pending = 0;  // bits not yet written
-  for (const float value : values) {
-    const auto word = std::bit_cast<uint32_t>(value);
-    for (int shift = 0; shift < 32; shift += 8) {
-      bits = bits << 8 | (word >> shift & 0xFF);
-      for (pending += 8; pending >= 6; pending -= 6) {
-        out.push_back(kDigits[bits >> (pending - 6) & 63]);
-      }
-    }
-  }
-  if (pending > 0) out.push_back(kDigits[bits << (6 - pending) & 63]);
-  while (out.size() % 4 != 0) out.push_back('=');
-  return out;
+  return Base64({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
 }
 
 std::string FloatArray(const std::vector<float>& values) {

@@ -3,45 +3,38 @@
 #include <cmath>
 #include <utility>
 
+#include "http/forwarding_exchange.h"
+
 namespace ballast {
 
 namespace {
 
-constexpr int kClientLeft = 499;
-
-class AccountedExchange final : public Exchange {
+class AccountedExchange final : public ForwardingExchange {
  public:
   AccountedExchange(std::shared_ptr<Exchange> to, std::shared_ptr<RequestAccount> account)
-      : to_(std::move(to)), account_(std::move(account)) {}
+      : ForwardingExchange(std::move(to)), account_(std::move(account)) {}
 
   void Send(HttpResponse response) override {
     account_->End(response.status);
-    to_->Send(std::move(response));
+    to().Send(std::move(response));
   }
   void StartStream(HttpResponse response) override {
     status_ = response.status;
-    to_->StartStream(std::move(response));
+    to().StartStream(std::move(response));
   }
-  bool Write(std::string_view bytes) override { return to_->Write(bytes); }
   void Finish() override {
     account_->End(status_);
-    to_->Finish();
+    to().Finish();
   }
-  void OnClosed(std::function<void()> fn) override { to_->OnClosed(std::move(fn)); }
-  void Every(int64_t interval_ms, std::function<void()> fn) override {
-    to_->Every(interval_ms, std::move(fn));
-  }
-  bool closed() const override { return to_->closed(); }
 
  private:
-  const std::shared_ptr<Exchange> to_;
   const std::shared_ptr<RequestAccount> account_;
   std::atomic<int> status_{200};
 };
 
-Json NameOrNull(const std::string& name) { return name.empty() ? Json(nullptr) : Json(name); }
-
 }  // namespace
+
+Json NameOrNull(const std::string& name) { return name.empty() ? Json(nullptr) : Json(name); }
 
 RequestAccount::RequestAccount(std::shared_ptr<AccountBooks> books, Identity identity,
                                Request request)

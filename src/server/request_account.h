@@ -20,6 +20,9 @@
 
 namespace ballast {
 
+/// How the name of a tenant or key is shown: null where there is none.
+Json NameOrNull(const std::string& name);
+
 /// What accounts write to; outlives them.
 struct AccountBooks {
   QuotaBook quotas;

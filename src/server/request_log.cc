@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "base/log.h"
+#include "http/forwarding_exchange.h"
+#include "server/api_error.h"
 
 namespace ballast {
 
 namespace {
-
-constexpr int kClientLeft = 499;
 
 // Probes and the console's files come every few seconds and say nothing.
 bool IsQuiet(std::string_view route) {
@@ -20,34 +20,27 @@ bool IsQuiet(std::string_view route) {
 
 double Tenths(double milliseconds) { return std::round(milliseconds * 10) / 10; }
 
-class LoggedExchange final : public Exchange {
+class LoggedExchange final : public ForwardingExchange {
  public:
   LoggedExchange(std::shared_ptr<Exchange> to, std::shared_ptr<RequestLog> log)
-      : to_(std::move(to)), log_(std::move(log)) {}
+      : ForwardingExchange(std::move(to)), log_(std::move(log)) {}
 
   void Send(HttpResponse response) override {
     const int status = response.status;
-    to_->Send(std::move(response));
+    to().Send(std::move(response));
     log_->End(status);
   }
   void StartStream(HttpResponse response) override {
     status_.store(response.status);
-    to_->StartStream(std::move(response));
+    to().StartStream(std::move(response));
   }
-  bool Write(std::string_view bytes) override { return to_->Write(bytes); }
   void Finish() override {
-    const bool left = to_->closed();
-    to_->Finish();
+    const bool left = to().closed();
+    to().Finish();
     log_->End(left ? kClientLeft : status_.load());
   }
-  void OnClosed(std::function<void()> fn) override { to_->OnClosed(std::move(fn)); }
-  void Every(int64_t interval_ms, std::function<void()> fn) override {
-    to_->Every(interval_ms, std::move(fn));
-  }
-  bool closed() const override { return to_->closed(); }
 
  private:
-  const std::shared_ptr<Exchange> to_;
   const std::shared_ptr<RequestLog> log_;
   std::atomic<int> status_{200};
 };

@@ -16,7 +16,7 @@ Json RequestJson(const RequestRegistry::Listed& listed) {
   json["request_id"] = request.request_id;
   json["route"] = request.route;
   json["model"] = request.model;
-  json["tenant"] = request.tenant.empty() ? Json(nullptr) : Json(request.tenant);
+  json["tenant"] = NameOrNull(request.tenant);
   json["state"] = LiveStateName(progress.state);
   json["stream"] = request.stream;
   json["choices"] = request.choices;

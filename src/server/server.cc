@@ -49,7 +49,8 @@ std::string Server::url() const {
 }
 
 void Server::Reload() {
-  const auto& [keys, audit] = std::tie(impl_->options.keys, impl_->options.audit);
+  const auto& keys = impl_->options.keys;
+  const auto& audit = impl_->options.audit;
   const auto report = [&](std::string_view what, const Status& done) {
     if (done) {
       LOG_INFO("{}: reloaded", what);

@@ -5,8 +5,8 @@
 
 #include "base/clock.h"
 #include "base/crypto.h"
+#include "base/encoding.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/private_file.h"
 
 namespace ballast {
@@ -185,15 +185,20 @@ Result<KeysFile> ParseKeysFile(std::string_view text) {
   return file;
 }
 
+Json QuotasJson(const Quotas& quotas) {
+  Json json = Json::object();
+  for (const QuotaName& quota : kQuotas) {
+    if (const auto& limit = quotas.*quota.field) json[quota.name] = *limit;
+  }
+  return json;
+}
+
 std::string DumpKeysFile(const KeysFile& file) {
   Json json;
   json["version"] = kVersion;
   json["tenants"] = Json::object();
   for (const auto& [name, quotas] : file.tenants) {
-    Json& entry = json["tenants"][name] = Json::object();
-    for (const QuotaName& quota : kQuotas) {
-      if (const auto& limit = quotas.*quota.field) entry[quota.name] = *limit;
-    }
+    json["tenants"][name] = QuotasJson(quotas);
   }
   json["keys"] = Json::array();
   for (const KeyRecord& key : file.keys) {

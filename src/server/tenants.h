@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "server/identity.h"
 
@@ -34,6 +35,9 @@ struct KeysFile {
 /// Errors: kInvalidArgument naming the member, its value and the limit.
 Result<KeysFile> ParseKeysFile(std::string_view text);
 std::string DumpKeysFile(const KeysFile& file);
+
+/// Only the limits that there are, as the keys file has them.
+Json QuotasJson(const Quotas& quotas);
 
 /// Reads and checks a file. Errors: those of ReadPrivateFile and ParseKeysFile, naming the path.
 Result<KeysFile> LoadKeysFile(const std::string& path);

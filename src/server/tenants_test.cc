@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/crypto.h"
+#include "base/encoding.h"
 #include "base/hash.h"
 #include "base/private_file.h"
 #include "server/quota.h"

@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "base/crypto.h"
+#include "base/encoding.h"
 #include "base/hash.h"
 #include "base/private_file.h"
 #include "server/tenants.h"

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/crypto.h"
+#include "base/encoding.h"
 #include "base/hash.h"
 #include "base/private_file.h"
 #include "server/access.h"

@@ -24,14 +24,17 @@ void LooseCalls::Push(std::string_view text, std::string* out) {
   for (const char c : text) PushByte(c, out);
 }
 
+// The opening as far as it is not blank: blanks are left out of tail_, too.
+std::string_view LooseCalls::Opening() const {
+  return format_.opening.substr(0, format_.opening.find('\n'));
+}
+
 void LooseCalls::Passed(char c) {
   at_start_ = at_start_ && IsBlank(c);
   line_start_ = c == '\n';
   if (IsBlank(c)) return;
-  const std::string_view opening = format_.opening.substr(0, format_.opening.find('\n'));
   tail_ += c;
-  if (tail_.size() > opening.size()) tail_.erase(0, 1);
-  after_opening_ = tail_ == opening;
+  if (tail_.size() > Opening().size()) tail_.erase(0, 1);
 }
 
 void LooseCalls::GiveUp(std::string* out) {
@@ -111,7 +114,7 @@ void LooseCalls::PushByte(char c, std::string* out) {
   switch (place_) {
     case Place::kText:
       fenced_ = c == '`';
-      if ((at_start_ || line_start_) && (c == '{' || fenced_) && !after_opening_) {
+      if ((at_start_ || line_start_) && (c == '{' || fenced_) && !AfterOpening()) {
         depth_ = 0;
         quoted_ = escaped_ = false;
         object_at_ = 0;

@@ -34,6 +34,9 @@ class LooseCalls {
   /// False as soon as what is held cannot become a call.
   bool Plausible() const;
   void GiveUp(std::string* out);
+  std::string_view Opening() const;
+  /// Whether a call in the format's own spelling follows.
+  bool AfterOpening() const { return tail_ == Opening(); }
   /// Notes a character that stays as it is.
   void Passed(char c);
   bool Accept(std::string* out);
@@ -48,8 +51,7 @@ class LooseCalls {
   bool quoted_ = false, escaped_ = false;
   bool fenced_ = false;
   bool at_start_ = true, line_start_ = true;
-  std::string tail_;            // the last characters that are not blank
-  bool after_opening_ = false;  // a call in the format's own spelling follows
+  std::string tail_;  // the last characters that are not blank, as many as the opening has
 };
 
 }  // namespace ballast
