@@ -130,6 +130,30 @@ test('chats survive a reload; rename, export, edit, retry, delete', async () => 
   await page.close();
 });
 
+test('a damaged chat and a full storage cost neither the page nor the settings', async () => {
+  const { page, trouble } = await open({
+    prepare: (page) =>
+      page.addInitScript(() => {
+        localStorage.setItem('ballast.chat.bad', '{"id":"bad","updated":1,"messages":[null]}');
+        localStorage.setItem('ballast.chat.good', '{"id":"good","title":"Kept","updated":2,"messages":[{"id":"m","role":"user","content":"hello"}]}');
+        const set = Storage.prototype.setItem;
+        Storage.prototype.setItem = function (key, value) {
+          if (key !== 'ballast.chat.bad' && key !== 'ballast.chat.good') throw new DOMException('full', 'QuotaExceededError');
+          set.call(this, key, value);
+        };
+      }),
+  });
+  await page.getByRole('button', { name: 'Kept' }).click();
+  await page.locator('.user .bubble').getByText('hello').waitFor();
+  await page.getByRole('button', { name: 'Settings' }).click();
+  await page.getByLabel('Temperature').fill('0.3');
+  await page.getByRole('button', { name: 'New chat' }).click();
+  await rewriteChats(page, { temperature: 0, max_tokens: 2 });
+  await say(page, 'Still there?');
+  await finished(page);
+  assert.deepEqual(trouble, []);
+});
+
 test('a tool of the browser is called, shown and answered', async (t) => {
   const [model] = (await getJson('/v1/models')).data;
   if (model.meta.architecture === 'fake') return t.skip('needs a model');

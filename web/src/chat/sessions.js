@@ -26,7 +26,7 @@ function load() {
     const key = localStorage.key(i);
     if (!key.startsWith(PREFIX)) continue;
     const session = parse(localStorage.getItem(key), null);
-    if (!session?.id || !Array.isArray(session.messages)) continue;
+    if (!session?.id || !Array.isArray(session.messages) || !session.messages.every((one) => one?.role)) continue;
     // A reply that was open when the page went away stays as far as it came.
     const messages = session.messages.map(({ open, ...message }) => (open ? { ...message, stopped: true } : message));
     list.push({ ...session, messages, params: { ...PARAMS, ...session.params }, tools: { ...TOOLS, ...session.tools } });
@@ -56,8 +56,14 @@ export const sessions = createStore({ list: loaded, current: first, full: false 
 const keep = (list, session) =>
   session.messages.length === 0 ? list : [session, ...list.filter(({ id }) => id !== session.id)].sort((a, b) => b.updated - a.updated);
 
-function write(session) {
-  localStorage.setItem(PREFIX + session.id, JSON.stringify(session));
+// False when the browser has no room.
+function write(key, text) {
+  try {
+    localStorage.setItem(key, text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function forgetOldest(list, keepId) {
@@ -74,16 +80,10 @@ export function save(id) {
   if (!session || session.messages.length === 0) return;
   while (list.length > MAX_SESSIONS) list = forgetOldest(list, id);
   let full = false;
-  while (true) {
-    try {
-      write(session);
-      break;
-    } catch {
-      const fewer = forgetOldest(list, id);
-      full = fewer === null;
-      if (full) break;
-      list = fewer;
-    }
+  while (!full && !write(PREFIX + id, JSON.stringify(session))) {
+    const fewer = forgetOldest(list, id);
+    full = fewer === null;
+    list = fewer ?? list;
   }
   sessions.set((old) => ({ ...old, list, full }));
 }
@@ -106,7 +106,7 @@ export function update(id, change) {
 export function open(id) {
   const session = find(id);
   if (!session) return;
-  localStorage.setItem(CURRENT, id);
+  write(CURRENT, id); // without room the next visit begins with the latest chat
   sessions.set((state) => ({ ...state, current: session }));
 }
 
@@ -133,8 +133,8 @@ export function setTools(id, tools) {
 }
 function remember(id) {
   const { params, tools } = find(id);
-  localStorage.setItem(DEFAULTS, JSON.stringify({ params, tools }));
-  save(id);
+  save(id); // makes room
+  write(DEFAULTS, JSON.stringify({ params, tools }));
 }
 
 export const titleOf = (session) => session.title || 'New chat';
