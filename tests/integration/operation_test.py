@@ -155,6 +155,22 @@ class OperationTest(unittest.TestCase):
         self.assertEqual(line["status"], 499)
         self.assertGreater(line["completion_tokens"], 0)
 
+    def test_hangups_reload_and_never_end_the_server(self):
+        with tempfile.TemporaryDirectory() as folder:
+            audit = os.path.join(folder, "audit.log")
+            with Server(self.model, "--audit-log", audit) as server:
+                for _ in range(300):
+                    server.process.send_signal(signal.SIGHUP)
+                self.assertEqual(server.call("GET", "/healthz")[0], 200)
+                os.rename(audit, audit + ".1")
+                server.process.send_signal(signal.SIGHUP)
+                until = time.monotonic() + 60
+                while not os.path.exists(audit):
+                    self.assertLess(time.monotonic(), until, "SIGHUP does not reopen the log")
+                    time.sleep(0.05)
+                code, _ = server.end()
+        self.assertEqual(code, 0)
+
     def test_the_end_lets_running_requests_finish_and_refuses_new_ones(self):
         with Server(self.model, "--drain-timeout", "3", "--log-format", "json") as server:
             connection = server.connect()
