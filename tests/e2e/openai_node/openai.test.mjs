@@ -1,6 +1,9 @@
 // The official OpenAI Node client against the server at BALLAST_URL.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+// Node's own fetch. The client's default, node-fetch 2, takes the end of every chunked reply for a premature
+// close on Debian's Node 18.20.4+dfsg-1~deb12u3, whichever server sends it.
+import 'openai/shims/web';
 import OpenAI from 'openai';
 
 const url = process.env.BALLAST_URL;
